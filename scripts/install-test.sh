@@ -31,8 +31,19 @@ END
 cmake -S "$scratch/project" -B "$scratch/project/build" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/configure.log"
 cmake --build "$scratch/project/build" >"$scratch/build.log" || { cat "$scratch/build.log"; exit 1; }
 
+# The same without CMake.
+pc=$(dirname "$(find "$scratch/prefix" -name toroid.pc)")
+if command -v pkg-config >/dev/null; then
+  PKG_CONFIG_PATH=$pc bash -c 'c++ -std=c++20 -Wall -Wextra -Werror "$1" -o "$2" $(pkg-config --cflags --libs toroid)' _ \
+    "$scratch/project/main.cpp" "$scratch/project/build/by_pkg_config"
+  ! grep -n "$scratch\|$build" "$pc"/*.pc || { echo "toroid.pc names a place that moves"; exit 1; }
+else
+  echo "pkg-config is missing: toroid.pc is not tried"
+  cp "$scratch/project/build/first_steps" "$scratch/project/build/by_pkg_config"
+fi
+
 # A program takes on no library but those that it needs to start: what else is used is opened at run time (docs/hacking.md, "Licences").
-for program in first_steps tuned; do
+for program in first_steps tuned by_pkg_config; do
   strangers=$(ldd "$scratch/project/build/$program" | awk '{print $1}' |
     grep -vE '^(linux-vdso|/lib64/ld-linux|lib(fmt|stdc\+\+|m|gcc_s|c|pthread|dl|rt|asan|ubsan|tsan)\.so)' || true)
   [ -z "$strangers" ] || { echo "$program is linked with $strangers"; exit 1; }
@@ -57,6 +68,7 @@ grep -q "lacks std::source_location" <<<"$(tr -s '\n ' '  ' <<<"$refusal")" || {
 unset TOROID_JIT_LIBRARY LD_LIBRARY_PATH
 export TOROID_CACHE_DIR=$scratch/cache
 shown=$("$scratch/project/build/first_steps")
+[[ $("$scratch/project/build/by_pkg_config") == "$shown" ]] || { echo "the program made with pkg-config says something else"; exit 1; }
 echo "$shown"
 while read -r line; do  # what the README shows
   [[ $shown == *"$line"* ]] || { echo "the example does not say: $line"; exit 1; }

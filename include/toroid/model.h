@@ -15,6 +15,7 @@
 #include "toroid/capture.h"
 #include "toroid/mode.h"
 #include "toroid/tensor.h"
+#include "toroid/tensor_spec.h"
 
 namespace toroid {
 
@@ -28,14 +29,6 @@ struct ModelOptions {
   // Values by name, in place of those that the process has: of list_options() those whose scope is no "process". UserError for others, and
   // for those of functions alone (backend, recompile_limit, fail_on_recompile_limit, verify_trace).
   std::map<std::string, std::string> options = {};
-};
-
-// A tensor that a model takes or returns.
-struct TensorSpec {
-  std::string name;
-  DType dtype = DType::F32;
-  std::vector<int64_t> sizes;  // -1: open until the run
-  std::string text;            // for people, with the names of open sizes: "i64[batch, 128]"; "none" for a result that is no tensor
 };
 
 // A compiled program. Cheap to move; safe to run from several threads (runs of a program that overwrites its buffers take turns, and see

@@ -52,8 +52,8 @@ class SizeList {
 class Dims {
  public:
   Dims() = default;
-  Dims(std::initializer_list<int64_t> v) : values_(v) {}   // NOLINT
-  Dims(std::vector<int64_t> v) : values_(std::move(v)) {}  // NOLINT
+  Dims(std::initializer_list<Size> v) : values_(Size::values(v)) {}  // NOLINT
+  Dims(std::vector<int64_t> v) : values_(std::move(v)) {}            // NOLINT
   template <Integer I>
   Dims(I v) : values_{detail::to_int64(v)} {}  // NOLINT
   const std::vector<int64_t>& values() const { return values_; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "toroid/tensor.h"
+#include "toroid/tensor_spec.h"
 
 namespace toroid {
 
@@ -23,11 +24,26 @@ class PackageSession {
   // dtype or sizes do not fit. Safe to call from several threads; calls of programs that keep memory take turns.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
+  // The same by name: inputs of equal dtype and sizes cannot be mistaken for each other. Results that are no tensor are left out. UserError
+  // for an input that is missing, and for a name that the program does not have, with the nearest one.
+  std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& inputs);
+
+  // What run() takes and returns, in order. Equal names of open sizes in `text` are equal sizes.
+  std::vector<TensorSpec> inputs() const;
+  std::vector<TensorSpec> outputs() const;
   std::vector<std::string> input_names() const;
+  std::vector<std::string> output_names() const;
 
  private:
   friend class PackageFile;
+  struct Signature {
+    std::string name;  // of the entry
+    std::vector<TensorSpec> inputs, outputs;
+  };
+  const Signature& signature() const;
+
   std::shared_ptr<package::Session> session_;
+  std::shared_ptr<const Signature> signature_;
 };
 
 // An open package. Cheap to copy; safe to use from several threads; its sessions may outlive it. One that was not opened has nothing: its

@@ -1,11 +1,15 @@
 // The functions of toroid/grad.h: what a function calls is recorded as a graph, and the joint graph is called in its place.
 
+#include <algorithm>
+#include <set>
+
 #include "autograd/differentiate.h"
 #include "autograd/function_trace.h"
 #include "base/check.h"
 #include "graph/pass.h"
 #include "tensor/grad_state.h"
 #include "toroid/grad.h"
+#include "toroid/tensor_notes.h"
 
 namespace toroid::autograd {
 namespace {
@@ -16,6 +20,37 @@ struct Differentiated {
   std::vector<Tensor> values, gradients;
 };
 
+std::set<const Value*> values_read(const graph::Graph& g) {
+  std::set<const Value*> out;
+  for (auto& n : g.nodes)
+    for (auto& a : n->args) {
+      if (auto* v = std::get_if<Value*>(&a)) out.insert(*v);
+      if (auto* list = std::get_if<std::vector<Value*>>(&a)) out.insert(list->begin(), list->end());
+    }
+  for (auto& o : g.outputs) out.insert(o.value);
+  return out;
+}
+
+// Gradients by tensors that the function does not read are zeros, which is what someone wants who asks by several. Not by weights that
+// their module has exchanged, nor where an optimizer steps all of them: it would train nothing.
+void refuse_forgotten(const graph::Graph& g, std::span<const Tensor> by, const std::vector<const Value*>& inputs) {
+  const auto read = values_read(g);
+  std::vector<size_t> unread;
+  for (size_t i = 0; i < by.size(); ++i)
+    if (!read.count(inputs[i])) unread.push_back(i);
+  for (size_t i : unread)
+    if (const std::string where = detail::replaced(by[i]); !where.empty())
+      fail<UserError>(
+          "the function does not depend on tensor {} of the {} by which it is differentiated: another one took its place in the module ({}). "
+          "Make the optimizer after load_state() and to()",
+          i, by.size(), where);
+  const bool trained = std::any_of(unread.begin(), unread.end(), [&](size_t i) { return detail::is_trained(by[i]); });
+  TOROID_USER_CHECK(unread.size() < by.size() || !trained,
+                    "the function depends on none of the {} tensors by which it is differentiated, which an optimizer trains. Does the "
+                    "optimizer have the tensors that the loss reads? It keeps those that it was made with",
+                    by.size());
+}
+
 Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, std::span<const Tensor> by,
                               std::optional<std::span<const Tensor>> cotangents) {
   graph::Graph g;
@@ -23,9 +58,10 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
   Dispatcher& below = current_dispatcher();
   FunctionTrace trace(g, below);
   Request request{.inputs = {}, .takes_cotangents = cotangents.has_value()};
+  std::vector<const Value*> by_inputs;
   for (const Tensor& t : by) {
     TOROID_USER_CHECK(t.defined(), "a gradient by an undefined tensor");
-    const Value* input = trace.value_of(trace.lift(t));
+    const Value* input = by_inputs.emplace_back(trace.value_of(trace.lift(t)));
     for (size_t i = 0; i < g.inputs.size(); ++i)
       if (g.inputs[i].value == input) request.inputs.push_back(i);
   }
@@ -39,6 +75,7 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
     }
   }
   for (const Tensor& t : by) devices.push_back(t.device());
+  if (!by.empty()) refuse_forgotten(g, by, by_inputs);
   for (auto& s : g.symbols)
     TOROID_USER_CHECK(!s.unbacked,
                       "the size {} follows from values of tensors; such sizes have no place in a function that is differentiated",

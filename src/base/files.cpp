@@ -46,7 +46,15 @@ struct Opened {
   size_t size;
 };
 
+// The system would take what precedes a byte of 0 for the path.
+void require_path(const std::filesystem::path& path, const char* verb) {
+  const size_t end = path.native().find('\0');
+  TOROID_USER_CHECK(end == std::string::npos, "cannot {} \"{}\": the path has a byte of 0 behind that; check the path", verb,
+                    path.native().substr(0, end));
+}
+
 Opened open_for_reading(const std::filesystem::path& path) {
+  require_path(path, "read");
   // Without O_NONBLOCK a named pipe in the file's place would block for ever.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
@@ -171,6 +179,11 @@ std::string read_file(const std::filesystem::path& path) {
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) { write_file_atomic(path, std::span(&bytes, 1), false); }
 
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> parts, bool sync) {
+  require_path(path, "write");
+  // A rename would put a file in the place of a device for everybody.
+  struct stat there {};
+  TOROID_USER_CHECK(::lstat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode) || S_ISLNK(there.st_mode) || S_ISDIR(there.st_mode),
+                    "cannot write \"{}\": it is a device, a pipe or a socket, which a file would take the place of", path.string());
   static std::atomic<unsigned> counter{0};
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   const std::filesystem::path temporary = folder / fmt::format(".toroid-tmp-{}-{}", ::getpid(), counter++);

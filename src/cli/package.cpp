@@ -46,6 +46,12 @@ PackageEntry entry_of(const std::string& text, size_t models) {
   return {"main", text};
 }
 
+// A name or type of the file as a terminal may have it.
+std::string shown(const std::string& text) {
+  const bool plain = std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
+  return plain ? text : sym::quoted(text);
+}
+
 }  // namespace
 
 std::unique_ptr<Runner> make_package_runner(const std::string& path, const std::string& device, const std::string& weights) {
@@ -85,11 +91,11 @@ int inspect_package(const std::string& path, bool json) {
     fmt::print("  {} weights, of which {} can be swapped\n", m.weights.size(),
                std::count_if(m.weights.begin(), m.weights.end(), [](auto& w) { return w.sha256.empty(); }));
   for (auto& e : m.entries) {
-    fmt::print("  entry {}\n", e.name);
-    for (auto& v : e.inputs) fmt::print("    input  {}: {}{}\n", v.name, v.type, v.written ? ", written" : "");
-    for (auto& v : e.outputs) fmt::print("    output {}: {}\n", v.name, v.type);
+    fmt::print("  entry {}\n", shown(e.name));
+    for (auto& v : e.inputs) fmt::print("    input  {}: {}{}\n", shown(v.name), shown(v.type), v.written ? ", written" : "");
+    for (auto& v : e.outputs) fmt::print("    output {}: {}\n", shown(v.name), shown(v.type));
     for (auto& s : e.sizes)
-      fmt::print("    size   {}: {} to {}\n", s.name, s.least, s.greatest >= sym::kInf - 1 ? "any" : std::to_string(s.greatest));
+      fmt::print("    size   {}: {} to {}\n", shown(s.name), s.least, s.greatest >= sym::kInf - 1 ? "any" : std::to_string(s.greatest));
     for (auto& q : e.programs) {
       fmt::print("    program for {}: {} {}, {} kernels, {} steps\n", q.target, q.device, q.code_for, q.kernels.size(),
                  p->plan(q).steps.size());

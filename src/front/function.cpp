@@ -165,6 +165,7 @@ std::shared_ptr<Entry> Function::State::entry_of(const Call& c, trace::Segment& 
   e->captures = std::move(captures);
   e->runs_eagerly = s.writes_inputs && e->memory_is_shared(c);
   e->guards = Guards(*s.graph, c.tensors, positions, std::move(names), s.writes_inputs && !e->runs_eagerly);
+  e->guards.note_fixed(s.fixed);
   return e;
 }
 
@@ -295,7 +296,7 @@ trace::Segment Function::State::retrace(const Call& c, const std::vector<std::ve
                              fmt::format("the function \"{}\" within a capture, which reads results ({}),", config.name, s.break_reason));
     };
   trace::Segment s = trace(c, policies, on_break, broken);
-  if (!*broken) trace::settle_guards(*s.graph, s.origins, s.guard_places);
+  if (!*broken) s.fixed = trace::settle_guards(*s.graph, s.origins, s.guard_places);
   return s;
 }
 

@@ -11,7 +11,7 @@ namespace toroid::detail {
 using front::kKeptReasons;
 
 std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
-  trace::settle_guards(*s.graph, s.origins, s.guard_places);
+  s.fixed = trace::settle_guards(*s.graph, s.origins, s.guard_places);
   if (s.graph->nodes.empty()) return front::outputs_without_nodes(s);
   const bool remembered = front::is_remembered(s.inputs);
   const auto written = s.writes_inputs ? front::written_inputs(*s.graph) : std::vector<size_t>();
@@ -104,6 +104,7 @@ bool Function::State::takes_another(trace::Segment& s, SegmentSite& here, const 
   if (again && kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(reason);
   if (again) messages.emplace_back(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
   here.latest = Guards(*s.graph, tensors, positions, names, false);
+  here.latest.note_fixed(s.fixed);
   here.options = now.options;
   kept.guards = here.latest.describe();
   front::keep(kept.graphs, graph::to_string(*s.graph));

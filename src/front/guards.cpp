@@ -260,6 +260,11 @@ bool Guards::hold(std::span<const Tensor* const> tensors) const noexcept {
   return !no_overlap_ || !overlaps(tensors, &a, &b);
 }
 
+std::string Guards::why_fixed(const std::string& what) const {
+  const auto at = std::find_if(fixed_.begin(), fixed_.end(), [&](auto& f) { return f.what == what; });
+  return at == fixed_.end() ? "" : fmt::format("; it is a number in the program because {}", at->why);
+}
+
 std::string Guards::failure(std::span<const Tensor* const> tensors) const {
   if (tensors.size() != tensors_.size()) return fmt::format("the number of tensors was {}, is {}", tensors_.size(), tensors.size());
   for (size_t i = 0; i < tensors_.size(); ++i) {
@@ -276,7 +281,8 @@ std::string Guards::failure(std::span<const Tensor* const> tensors) const {
       return fmt::format("{}: requires_grad was {}, is {}", name, g.requires_grad, t.requires_grad());
     for (uint32_t d = 0; d < g.rank; ++d)
       if (auto& dim = dimensions_[g.first + d]; dim.symbol < 0 && dim.size != t.sizes()[d])
-        return fmt::format("{}: size of dimension {} was {}, is {}", name, d, dim.size, t.sizes()[d]);
+        return fmt::format("{}: size of dimension {} was {}, is {}{}", name, d, dim.size, t.sizes()[d],
+                           why_fixed(fmt::format("size of dimension {} of {}", d, name)));
     if (g.same_as >= 0 && tensors[static_cast<size_t>(g.same_as)]->impl() != t.impl())
       return fmt::format("{}: was the same tensor as {}, is another", name, names_[static_cast<size_t>(g.same_as)]);
     if (g.layout == Layout::RowMajor) return fmt::format("{}: was contiguous, has strides {}", name, list_text(t.strides()));
@@ -333,6 +339,7 @@ std::vector<std::string> Guards::describe() const {
   for (auto& s : symbols_)
     out.push_back(s.hi >= sym::kInf - 1 ? fmt::format("{} >= {}", s.name, s.lo) : fmt::format("{} <= {} <= {}", s.lo, s.name, s.hi));
   for (auto& c : conditions_) out.push_back(c.text);
+  for (auto& f : fixed_) out.push_back(fmt::format("the {} is a number in the program because {}", f.what, f.why));
   if (no_overlap_) out.push_back("no two inputs share memory");
   return out;
 }

@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "ops/autocast.h"
+#include "trace/sizes.h"
 
 namespace toroid::front {
 
@@ -24,6 +25,9 @@ class Guards {
   void open_layout(size_t i) { tensors_[i].layout = Layout::Any; }
   // The program is the same for tensors that require gradients and others.
   void ignore_requires_grad() { any_requires_grad_ = true; }
+
+  // Open sizes that the function has made numbers: reports say why.
+  void note_fixed(std::vector<trace::FixedSize> fixed) { fixed_ = std::move(fixed); }
 
   bool hold(std::span<const Tensor* const> tensors) const noexcept;
   // The first guard that does not hold: "input 0 (x): size of dimension 1 was 8, is 9".
@@ -63,6 +67,7 @@ class Guards {
     int64_t lo = 0, hi = 0;
   };
 
+  std::string why_fixed(const std::string& what) const;
   int symbol_of(const Expr& e);
   bool is_bound(const Expr& e) const;
   void append(std::vector<Step>& steps, const Expr& e);
@@ -77,6 +82,7 @@ class Guards {
   std::vector<Symbol> symbols_;
   std::vector<Condition> conditions_;
   std::vector<std::string> names_;
+  std::vector<trace::FixedSize> fixed_;
   bool no_overlap_ = false, any_requires_grad_ = false;
 };
 

@@ -3,10 +3,12 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/std_errors.h"
 #include "base/text.h"
 #include "device/cuda/architecture.h"
 #include "exec/layout.h"
 #include "front/compile_model.h"
+#include "front/package_names.h"
 #include "front/settings.h"
 #include "graph/pass.h"
 #include "graph/recipe.h"
@@ -160,23 +162,36 @@ class Packer {
   std::string compilers_;
 };
 
+// A stand-in of its own for each example, also where two are one tensor: callers may give different ones.
+Tensor apart(std::span<const Tensor> examples, size_t i) {
+  const Tensor& t = examples[i];
+  const bool seen =
+      std::any_of(examples.begin(), examples.begin() + static_cast<std::ptrdiff_t>(i), [&](auto& o) { return o.impl() == t.impl(); });
+  return seen ? t.as_strided(t.sizes(), t.strides()) : t;
+}
+
+// output_names: gets those of the results.
 std::unique_ptr<graph::Graph> graph_of(std::span<const Tensor> examples,
-                                       const std::function<std::vector<Tensor>(std::span<const Tensor>)>& fn) {
+                                       const std::function<std::vector<Tensor>(std::span<const Tensor>)>& fn, const PackageOptions& options,
+                                       std::vector<std::string>& output_names) {
   trace::Tracer tracer("main", nullptr);
   std::vector<Tensor> results;
+  const auto input_names = front::names_for(examples.size(), options.input_names, "input");
   {
     std::vector<Tensor> stand_ins;
     for (size_t i = 0; i < examples.size(); ++i) {
-      TOROID_USER_CHECK(examples[i].defined(), "example {} is an undefined tensor", i);
+      const std::string place = options.input_names.empty() ? fmt::format("input {}", i) : fmt::format("input {} ({})", i, input_names[i]);
+      TOROID_USER_CHECK(examples[i].defined(), "the example of {} is an undefined tensor", place);
       const auto marks = front::marks_of(examples[i]);
       std::vector<trace::SizePolicy> policy(examples[i].sizes().size());
       for (size_t d = 0; d < std::min(policy.size(), marks.size()); ++d)
         if (marks[d].kind == front::Mark::kDynamic) policy[d] = {true, true, marks[d].min, marks[d].max};
-      stand_ins.push_back(tracer.argument(examples[i], fmt::format("input {}", i), policy));
+      stand_ins.push_back(tracer.argument(apart(examples, i), place, policy));
     }
     trace::Tracer::Scope scope(&tracer);
     results = fn(stand_ins);
   }
+  output_names = front::names_for(results.size(), options.output_names, "output");
   trace::Segment s = tracer.finish(std::move(results));
   trace::settle_guards(*s.graph, s.origins, s.guard_places);
   size_t user = 0;
@@ -185,34 +200,62 @@ std::unique_ptr<graph::Graph> graph_of(std::span<const Tensor> examples,
       in.name = in.value->name;  // captured tensors have names of their own, by which others can take their places
       continue;
     }
-    if (user >= s.arguments) in.kind = graph::InputKind::Buffer, in.data = s.inputs[user];
+    if (user >= s.arguments)
+      in.kind = graph::InputKind::Buffer, in.data = s.inputs[user];
+    else
+      in.name = input_names[user];
     ++user;
   }
   return std::move(s.graph);
 }
 
+std::string cannot_make(const std::string& path) { return fmt::format("cannot make the package \"{}\"", path); }
+
 }  // namespace
 
 void front::save_package(const std::function<std::unique_ptr<graph::Graph>()>& graph, const std::string& path,
                          const PackageOptions& options) {
-  Packer packer(options);
-  packer.add("main", graph);
-  packer.write(path);
+  with_our_errors(cannot_make(path), [&] {
+    Packer packer(options);
+    packer.add("main", graph);
+    packer.write(path);
+  });
 }
 
 void save_package(std::span<const PackageEntry> entries, const std::string& path, const PackageOptions& options) {
-  Packer packer(options);
-  for (auto& e : entries) {
-    std::vector<std::string> outputs;
-    packer.add(
-        e.name, [&] { return import::load_model(e.model, {}, nullptr, &outputs); }, outputs);
-  }
-  packer.write(path);
+  TOROID_USER_CHECK(options.input_names.empty() && options.output_names.empty(),
+                    "PackageOptions::input_names and output_names are of C++ functions; models have names of their own");
+  with_our_errors(cannot_make(path), [&] {
+    Packer packer(options);
+    for (auto& e : entries) {
+      std::vector<std::string> outputs;
+      packer.add(
+          e.name, [&] { return import::load_model(e.model, {}, nullptr, &outputs); }, outputs);
+    }
+    packer.write(path);
+  });
 }
 
 void detail::save_package(std::span<const Tensor> examples, const std::function<std::vector<Tensor>(std::span<const Tensor>)>& fn,
                           const std::string& path, const PackageOptions& options) {
-  front::save_package([&] { return graph_of(examples, fn); }, path, options);
+  front::check_names(options.input_names, "input"), front::check_names(options.output_names, "output");
+  bool is_of_function = false;  // then it is the caller's own error
+  const auto traced = [&](std::span<const Tensor> in) {
+    is_of_function = true;
+    auto results = fn(in);
+    is_of_function = false;
+    return results;
+  };
+  try {
+    Packer packer(options);
+    std::vector<std::string> outputs;
+    packer.add(
+        "main", [&] { return graph_of(examples, traced, options, outputs); }, outputs);
+    packer.write(path);
+  } catch (...) {
+    if (is_of_function) throw;
+    rethrow_as_ours(cannot_make(path));
+  }
 }
 
 }  // namespace toroid

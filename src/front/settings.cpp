@@ -87,10 +87,11 @@ std::vector<std::pair<std::string, std::string>> compile_options() {
 }
 
 void mark_dynamic(const Tensor& t, int64_t dim, int64_t min, int64_t max) {
-  TOROID_USER_CHECK(min >= 0 && min <= max && max >= 2,
-                    "mark_dynamic: the range {}..{} is empty or below 2; sizes 0 and 1 get code of their own", min, max);
+  TOROID_USER_CHECK(min >= 0 && min <= max, "mark_dynamic: the range {}..{} {}", min, max, min < 0 ? "begins below 0" : "is empty");
+  TOROID_USER_CHECK(
+      max >= 2, "mark_dynamic: the range {}..{} ends below 2; a dimension that is at most 1 is no open one, leave it unmarked", min, max);
   int64_t top = max >= int64_t{1} << 60 ? sym::kInf - 1 : max;
-  front::mark(t, dim, {front::Mark::kDynamic, std::max<int64_t>(min, 2), top});
+  front::mark(t, dim, {front::Mark::kDynamic, min, top});
 }
 
 void mark_static(const Tensor& t, std::optional<int64_t> dim) { front::mark(t, dim, {front::Mark::kStatic, 2, 0}); }

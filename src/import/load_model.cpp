@@ -17,8 +17,13 @@ namespace {
 enum class Format { Pt2, Onnx };
 
 Format format_of(const std::filesystem::path& path) {
-  const std::string head = read_head(path, 4);
-  if (head == std::string_view("PK\3\4", 4)) return Format::Pt2;
+  constexpr std::string_view kZip("PK\3\4", 4), kPackage = "manifest.json";  // the first file of a package, named behind 30 bytes
+  const std::string head = read_head(path, 30 + kPackage.size());
+  TOROID_USER_CHECK(!head.starts_with(kZip) || !head.ends_with(kPackage),
+                    "{}: this is a package, which has been compiled; run it with PackageFile::open (toroid/package.h), toroid_runtime.h or "
+                    "toroid run. Model::load takes what packages are made of: .pt2 and ONNX",
+                    path.string());
+  if (head.starts_with(kZip)) return Format::Pt2;
   if (onnx::looks_like_onnx(head)) return Format::Onnx;
   fail<UserError>("{}: this is no model that Toroid reads; supported: .pt2 archives of torch.export.save (PyTorch 2.5 and newer), ONNX",
                   path.string());

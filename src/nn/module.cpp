@@ -11,6 +11,7 @@
 #include "toroid/autograd.h"
 #include "toroid/model.h"
 #include "toroid/ops.h"
+#include "toroid/tensor_notes.h"
 #include "toroid/weights.h"
 
 namespace toroid::nn {
@@ -31,6 +32,11 @@ bool same_elements(const Tensor& a, const Tensor& b) {
   if (a.sizes() != b.sizes() || a.dtype() != b.dtype()) return false;
   const Tensor x = a.to(Device::cpu()).contiguous(), y = b.to(Device::cpu()).contiguous();
   return std::memcmp(x.raw_data(), y.raw_data(), static_cast<size_t>(x.numel()) * size_of(x.dtype())) == 0;
+}
+
+void note_exchange(const Tensor& was, const Tensor& now, const std::string& name, const char* by) {
+  if (was.impl() != now.impl()) detail::note_replaced(was, fmt::format("{}, by {}", name, by));
+  detail::withdraw_replaced(now);
 }
 
 }  // namespace
@@ -101,7 +107,12 @@ std::map<std::string, Tensor> Module::state() const {
 void Module::load_state(const std::map<std::string, Tensor>& state, bool strict) {
   std::vector<std::string> missing, unexpected, unfit;
   std::map<std::string, Tensor*> own;
-  std::vector<std::pair<Tensor*, Tensor>> loads;
+  struct Load {
+    Tensor* mine;
+    Tensor given;
+    std::string name;
+  };
+  std::vector<Load> loads;
   const Ties ties = this->ties(state);
   for (auto& [first, name] : ties.torn) unfit.push_back(fmt::format("{} (which is {} here, given with other contents)", name, first));
   for_each_slot("", [&](const std::string& name, const Slot& s) {
@@ -114,11 +125,11 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
     else if (!it->second.defined())
       unfit.push_back(fmt::format("{} (given as an undefined tensor)", name));
     else if (s.part.ranks > 1 && it->second.sizes() == s.whole_sizes())
-      loads.emplace_back(s.tensor, part_of(it->second, s.part));
+      loads.push_back({s.tensor, part_of(it->second, s.part), name});
     else if (it->second.sizes() != s.tensor->sizes())
       unfit.push_back(fmt::format("{} (given {}, the module has {})", name, sizes_text(it->second), sizes_text(*s.tensor)));
     else
-      loads.emplace_back(s.tensor, it->second);
+      loads.push_back({s.tensor, it->second, name});
   });
   for (auto& [name, t] : state)
     if (!own.count(name)) unexpected.push_back(name);
@@ -134,11 +145,12 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
   require(what.empty(), "load_state: the tensors do not fit the module: {}", what);
   const NoGrad conversions;
   std::map<const TensorImpl*, std::pair<Tensor, Tensor>> done;  // what was, which keeps its address, and what is
-  for (auto& [mine, given] : loads) {
+  for (auto& [mine, given, name] : loads) {
     const Tensor was = *mine;
     const auto [it, fresh] = done.try_emplace(was.impl(), was, Tensor());
     if (fresh) it->second.second = given.dtype() == was.dtype() ? given : toroid::to(given, was.dtype());
     *mine = it->second.second;
+    note_exchange(was, *mine, name, "load_state()");
     if (was.requires_grad()) mine->set_requires_grad(true);
   }
 }
@@ -206,11 +218,12 @@ void Module::divide_parameter(Tensor& member, int64_t dim, const TensorRanks& ra
 void Module::replace(const std::function<Tensor(const Slot&)>& made) {
   const NoGrad conversions;
   std::map<const TensorImpl*, std::pair<Tensor, Tensor>> done;  // what was, which keeps its address, and what is
-  for_each_slot("", [&](const std::string&, const Slot& s) {
+  for_each_slot("", [&](const std::string& name, const Slot& s) {
     auto [it, fresh] = done.try_emplace(s.tensor->impl(), *s.tensor, Tensor());
     if (fresh) it->second.second = made(s);
     if (s.tensor->requires_grad()) it->second.second.requires_grad_();
     const Tensor now = it->second.second;
+    note_exchange(*s.tensor, now, name, "to()");
     done.try_emplace(now.impl(), now, now);
     *s.tensor = now;
   });

@@ -24,7 +24,15 @@ std::string names(const std::vector<T>& items, F&& name) {
   return out.empty() ? "none" : out;
 }
 
+constexpr const char* kMakeOne = "make one: toroid compile MODEL -o FILE. A model (.pt2, ONNX) is loaded and compiled by Model::load";
+
+import::ZipArchive archive_in(const MappedFile& file, const std::string& source){const auto bytes = file.span();
+const bool is_other = bytes.size() >= 2 && (bytes[0] != std::byte{'P'} || bytes[1] != std::byte{'K'});
+TOROID_USER_CHECK(!is_other, "{}: this is no package, which is an archive (zip); {}", source, kMakeOne);
+return import::ZipArchive::open(bytes, source);
 }  // namespace
+
+}  // namespace toroid::package
 
 Loaded::Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file) : file_(std::move(file)), plan_(std::move(plan)) {
   std::map<int, const exec::InputPlan*> users;
@@ -83,10 +91,8 @@ bool Package::is_package(const std::filesystem::path& path) {
 
 std::shared_ptr<Package> Package::open(const std::filesystem::path& path) { return std::shared_ptr<Package>(new Package(path)); }
 
-Package::Package(const std::filesystem::path& path)
-    : file_(std::make_shared<MappedFile>(path)), zip_(import::ZipArchive::open(file_->span(), path.string())) {
-  TOROID_USER_CHECK(zip_.find(kManifest), "{}: this archive is no package (it has no {}); make one: toroid compile MODEL -o FILE", source(),
-                    kManifest);
+Package::Package(const std::filesystem::path& path) : file_(std::make_shared<MappedFile>(path)), zip_(archive_in(*file_, path.string())) {
+  TOROID_USER_CHECK(zip_.find(kManifest), "{}: this archive is no package (it has no {}); {}", source(), kManifest, kMakeOne);
   const std::string_view json = zip_.at(kManifest).text();
   const std::string its = fmt::format("{}  {}\n", sha256(json), kManifest);
   TOROID_USER_CHECK(zip_.at(kManifestHash).text() == its, "{}: {} has not the SHA-256 that {} says; the file is damaged", source(),

@@ -1,4 +1,6 @@
 #include "base/check.h"
+#include "base/std_errors.h"
+#include "exec/specs.h"
 #include "package/package.h"
 #include "toroid/package.h"
 
@@ -18,12 +20,20 @@ package::Session& begun(const std::shared_ptr<package::Session>& s) {
   return held(s, "the session holds no program; get one with PackageFile::session()");
 }
 
+std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
+  std::vector<std::string> out;
+  for (auto& s : specs) out.push_back(s.name);
+  return out;
+}
+
 }  // namespace
 
 PackageFile PackageFile::open(const std::string& path) {
-  PackageFile out;
-  out.package_ = package::Package::open(path);
-  return out;
+  return with_our_errors(fmt::format("cannot open the package \"{}\"", path), [&] {
+    PackageFile out;
+    out.package_ = package::Package::open(path);
+    return out;
+  });
 }
 
 std::vector<std::string> PackageFile::entries() const {
@@ -34,7 +44,15 @@ std::vector<std::string> PackageFile::entries() const {
 
 PackageSession PackageFile::session(const std::string& entry, const Device& device) const {
   PackageSession out;
-  out.session_ = opened(package_).load(entry, device)->session();
+  package::Package& file = opened(package_);
+  const package::Entry& which = file.entry(entry);
+  out.session_ = file.load(which.name, device)->session();
+  const exec::Plan& plan = out.session_->program().plan();
+  PackageSession::Signature signature{fmt::format("the entry \"{}\"", which.name), exec::inputs_of(plan), exec::outputs_of(plan, {})};
+  TOROID_USER_CHECK(which.outputs.size() == signature.outputs.size(), "{}: {} of the manifest has {} outputs, its program {}",
+                    file.source(), signature.name, which.outputs.size(), signature.outputs.size());
+  for (size_t i = 0; i < which.outputs.size(); ++i) signature.outputs[i].name = which.outputs[i].name;
+  out.signature_ = std::make_shared<const PackageSession::Signature>(std::move(signature));
   return out;
 }
 
@@ -46,16 +64,29 @@ std::vector<std::string> PackageFile::weights() const {
 }
 
 void PackageFile::swap_weights(const std::map<std::string, Tensor>& tensors) const { opened(package_).swap_weights(tensors); }
-void PackageFile::swap_weights(const std::string& path) const { opened(package_).swap_weights(std::filesystem::path(path)); }
+void PackageFile::swap_weights(const std::string& path) const {
+  with_our_errors(fmt::format("cannot take the weights of \"{}\"", path),
+                  [&] { opened(package_).swap_weights(std::filesystem::path(path)); });
+}
 
 void PackageFile::verify() const { opened(package_).verify(); }
 
 std::vector<Tensor> PackageSession::run(std::span<const Tensor> inputs) { return begun(session_).run(inputs); }
 
-std::vector<std::string> PackageSession::input_names() const {
-  std::vector<std::string> out;
-  for (auto& in : begun(session_).program().inputs()) out.push_back(in.name);
-  return out;
+std::map<std::string, Tensor> PackageSession::run(const std::map<std::string, Tensor>& inputs) {
+  package::Session& session = begun(session_);
+  const Signature& s = signature();
+  return exec::by_name(s.outputs, session.run(exec::in_order(s.inputs, inputs, s.name)), s.name);
 }
+
+const PackageSession::Signature& PackageSession::signature() const {
+  begun(session_);
+  return *signature_;
+}
+
+std::vector<TensorSpec> PackageSession::inputs() const { return signature().inputs; }
+std::vector<TensorSpec> PackageSession::outputs() const { return signature().outputs; }
+std::vector<std::string> PackageSession::input_names() const { return names_of(signature().inputs); }
+std::vector<std::string> PackageSession::output_names() const { return names_of(signature().outputs); }
 
 }  // namespace toroid

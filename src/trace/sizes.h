@@ -11,9 +11,9 @@ namespace toroid::trace {
 
 // How one dimension of an argument enters a trace.
 struct SizePolicy {
-  bool dynamic = false;  // a symbol instead of the number, unless the size is 0 or 1
-  bool marked = false;   // by mark_dynamic: making it a fixed number is an error
-  int64_t min = 2, max = sym::kInf - 1;
+  bool dynamic = false;                  // a symbol instead of the number, unless the size is 0 or 1 and min is not
+  bool marked = false;                   // by mark_dynamic: making it a fixed number is an error
+  int64_t min = 2, max = sym::kInf - 1;  // min is below 2 of marked sizes alone
 };
 
 // What is known of a symbol of a trace.
@@ -24,8 +24,15 @@ struct SymbolOrigin {
 };
 using Origins = std::map<std::string, SymbolOrigin>;
 
+// An open size that the function has made a number.
+struct FixedSize {
+  std::string what;  // as SymbolOrigin
+  std::string why;   // "slice.Tensor (m.cpp:7) requires s0 == 4"
+};
+
 // Applies the guards that fix a symbol or make two symbols equal by rewriting the graph, and drops those that always hold. `places` says
-// for each guard which source line made it. UserError when a marked dimension would be fixed, or its range narrowed.
-void settle_guards(graph::Graph& g, const Origins& origins, const std::vector<std::string>& places);
+// for each guard which source line made it. Returns what was fixed. UserError when a marked dimension would be fixed, or its range
+// narrowed.
+std::vector<FixedSize> settle_guards(graph::Graph& g, Origins origins, const std::vector<std::string>& places);
 
 }  // namespace toroid::trace

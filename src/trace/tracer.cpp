@@ -69,15 +69,17 @@ void Tracer::start_segment() {
 }
 
 Expr Tracer::new_size(int64_t size, const SizePolicy& policy, const std::string& what) {
-  if (!policy.dynamic || size < 2) {
-    TOROID_USER_CHECK(!policy.marked,
-                      "the {} was marked dynamic, but it is {}; sizes 0 and 1 get code of their own, so call with another size first", what,
-                      size);
+  if (!policy.dynamic || size < std::min<int64_t>(policy.min, 2)) {
+    TOROID_USER_CHECK(
+        !policy.marked,
+        "the {} was marked dynamic from {} on, but it is {}; sizes 0 and 1 get code of their own, unless mark_dynamic says so: "
+        "mark it from {} on, or give another size first",
+        what, policy.min, size, size);
     return size;
   }
   TOROID_USER_CHECK(!policy.marked || (size >= policy.min && size <= policy.max), "the {} was marked dynamic from {} to {}, but it is {}",
                     what, policy.min, policy.max, size);
-  Expr s = graph_->new_symbol(broken() ? fmt::format("s{}_", segments_) : "s", std::max<int64_t>(policy.min, 2), policy.max, false);
+  Expr s = graph_->new_symbol(broken() ? fmt::format("s{}_", segments_) : "s", policy.min, policy.max, false);
   const std::string& name = s.node()->name;
   origins_[name] = {size, policy, what};
   recorder_->set_hint(name, size);
@@ -132,13 +134,13 @@ Tensor Tracer::lift(const Tensor& t) {
   bool symbolic = false;
   for (size_t d = 0; d < t.sizes().size(); ++d) {
     Expr size = t.sizes()[d];
-    if (known && !made->second.second[d].is_const() && t.sizes()[d] > 1) {
+    if (known && !made->second.second[d].is_const()) {
       const Expr& e = made->second.second[d];
-      const std::string* name = e.kind() == sym::Kind::Symbol ? &e.node()->name : nullptr;
-      if (name && origins_.count(*name) && origins_.at(*name).hint == t.sizes()[d]) {
+      const auto origin = origins_.find(e.kind() == sym::Kind::Symbol ? e.node()->name : std::string());
+      if (origin != origins_.end() && origin->second.hint == t.sizes()[d]) {
         size = e;
-        if (!graph_->find_symbol(*name)) graph_->symbols.push_back({e, false});
-        recorder_->set_hint(*name, t.sizes()[d]);
+        if (!graph_->find_symbol(origin->first)) graph_->symbols.push_back({e, false});
+        recorder_->set_hint(origin->first, t.sizes()[d]);
       } else {
         size = new_size(t.sizes()[d], {.dynamic = true}, fmt::format("size of dimension {} of a tensor made before a graph break", d));
       }

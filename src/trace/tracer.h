@@ -17,7 +17,8 @@ struct Segment {
   size_t arguments = 0;        // how many of those are arguments of the function
   Origins origins;
   std::vector<std::string> guard_places;
-  std::string break_reason;  // empty at the end of the function
+  std::string break_reason;      // empty at the end of the function
+  std::vector<FixedSize> fixed;  // by settle_guards
   bool writes_inputs = false;
   Device device;                       // where it runs: that of its tensors which are on a GPU
   std::vector<Device> output_devices;  // where its results belong

@@ -3,6 +3,7 @@
 
 #include "toroid/error.h"
 #include "toroid/ops.h"
+#include "toroid/tensor_notes.h"
 #include "toroid/train/optimizers.h"
 #include "train/group.h"
 
@@ -16,6 +17,14 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
   return out + "]";
 }
 bool is_float_type(DType t) { return t == DType::F32 || t == DType::F64 || t == DType::F16 || t == DType::BF16; }
+
+std::string without_gradient(size_t place, const Tensor& parameter) {
+  const std::string where = toroid::detail::replaced(parameter),
+                    text = "optimizer: parameter " + std::to_string(place) + " has no gradient: ";
+  if (where.empty())
+    return text + "no loss that was differentiated depends on it. Give the optimizer what the loss depends on, or a gradient of zeros";
+  return text + "another tensor took its place in the module (" + where + "). Make the optimizer after load_state() and to()";
+}
 
 }  // namespace
 
@@ -53,6 +62,7 @@ Group& Optimizer::add_group(std::vector<Tensor> parameters, double lr, std::vect
       throw UserError("optimizer: parameter " + std::to_string(i) + " is of dtype " + std::string(name_of(parameters[i].dtype())) +
                       "; only float tensors can be trained");
   }
+  for (auto& p : parameters) toroid::detail::note_trained(p);
   groups_.push_back(std::make_unique<Group>(std::move(parameters), lr, std::move(slots)));
   return *groups_.back();
 }
@@ -66,10 +76,12 @@ void Optimizer::step(std::span<const Tensor> gradients) {
   for (size_t k = 0; k < groups_.size(); ++k) {
     Group& group = *groups_[k];
     const auto own = gradients.subspan(at, group.parameters.size());
-    for (size_t i = 0; i < own.size(); ++i)
-      if (!own[i].defined() || own[i].sizes() != group.parameters[i].sizes())
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (!own[i].defined()) throw UserError(without_gradient(at + i, group.parameters[i]));
+      if (own[i].sizes() != group.parameters[i].sizes())
         throw UserError("optimizer: gradient " + std::to_string(at + i) + " is not of the sizes of its parameter, " +
                         sizes_text(group.parameters[i].sizes()));
+    }
     add_(group.step, 1);
     update(group, k, own);
     at += own.size();

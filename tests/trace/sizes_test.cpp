@@ -131,6 +131,57 @@ TEST(Sizes, AMarkedSymbolStaysOfTwoEqualOnes) {
   }
 }
 
+// What was decided about either holds in both ranges alone. A marked range is narrowed by another one that the caller has marked.
+TEST(Sizes, EqualSymbolsHaveWhatTheirRangesHaveInCommon) {
+  const auto marked = [](int64_t min, int64_t max) {
+    return std::vector<SizePolicy>{{.dynamic = true, .marked = true, .min = min, .max = max}};
+  };
+  const test::Body body = [](const Tensors& in) { return Tensors{in[1].size(0) > 1 ? in[0] + in[1] : in[0]}; };
+  const Tensors in{counting({6}), counting({6})};
+  for (const bool first : {true, false})
+    EXPECT_TRUE(
+        contains(settled(in, body, first ? test::Policies{marked(0, 16), marked(2, 64)} : test::Policies{marked(2, 64), marked(2, 16)}),
+                 " in 2..16)"));
+  EXPECT_TRUE(contains(settled(in, body, {kOpenRows, kOpenRows}), " in 2..inf)"));
+  for (const bool first : {true, false}) {
+    const std::string said = user_error([&] {
+      settled(in, body, first ? test::Policies{marked(1, 16), kOpenRows} : test::Policies{kOpenRows, marked(0, 16)});
+    });
+    const std::string other = fmt::format("makes it equal to the size of dimension 0 of input {}, which was not marked", first ? 1 : 0);
+    EXPECT_TRUE(contains(said, other) && contains(said, "for all sizes from 2 on. Mark that one, too")) << said;
+  }
+  const std::string three =
+      settled({counting({6}), counting({6}), counting({6})}, [](const Tensors& t) { return Tensors{t[0] + t[1] + t[2]}; },
+              {marked(1, 16), marked(0, 8), marked(2, 64)});
+  EXPECT_TRUE(contains(three, " in 2..8)")) << three;
+}
+
+// What stops at the end of something holds for all sizes up to there.
+TEST(Sizes, TheSmallerOfTwoFixesNoSize) {
+  const auto open = [](const std::function<bool(const SymInt&, const SymInt&)>& test) {
+    return settled({counting({6}), counting({6})},
+                   [&](const Tensors& in) { return Tensors{test(in[0].size(0), in[1].size(0)) ? relu(in[0]) : in[0]}; },
+                   {kOpenRows, kOpenRows});
+  };
+  const auto least = [](const SymInt& a, const SymInt& b) { return SymInt(sym::min(a.expr(), b.expr())); };
+  const auto most = [](const SymInt& a, const SymInt& b) { return SymInt(sym::max(a.expr(), b.expr())); };
+  EXPECT_TRUE(contains(open([&](auto& a, auto&) { return least(a, 100) == a; }), "%arg: f32[s0]"));
+  EXPECT_TRUE(contains(open([&](auto& a, auto&) { return a == least(100, a); }), "%arg: f32[s0]"));
+  EXPECT_TRUE(contains(open([&](auto& a, auto&) { return most(a, 3) == a; }), "%arg: f32[s0]"));
+  EXPECT_TRUE(contains(open([&](auto& a, auto& b) { return least(a, b) == b; }), "%arg: f32[s0]"));
+  EXPECT_TRUE(contains(open([&](auto& a, auto&) { return least(a, 100) == 6; }), "%arg: f32[6]")) << "one size alone";
+}
+
+TEST(Sizes, WhatWasFixedIsSaidForEachInput) {
+  const Segment s = traced({counting({6}), counting({6})},
+                           [](const Tensors& in) { return Tensors{in[0].size(0) == 6 ? in[0] + in[1] : in[0]}; }, {kOpenRows, kOpenRows});
+  const auto fixed = settle_guards(*s.graph, s.origins, s.guard_places);
+  ASSERT_EQ(fixed.size(), 2u);
+  EXPECT_EQ(fixed[0].what, "size of dimension 0 of input 0");
+  EXPECT_TRUE(contains(fixed[0].why, "a comparison of sizes at the start of the function requires s0 == 6")) << fixed[0].why;
+  EXPECT_EQ(fixed[1].what, "size of dimension 0 of input 1");
+}
+
 // The number of elements of what is reshaped ties three sizes to each other; none of them is determined by that.
 TEST(Sizes, EquationsOfSeveralSymbolsStayGuards) {
   const std::string text =

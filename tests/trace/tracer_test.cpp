@@ -222,7 +222,7 @@ TEST(Tracer, MarkedSizesOutOfTheirRangeAreRefused) {
   EXPECT_EQ(with(8), "no error");
   EXPECT_TRUE(contains(with(9), "size of dimension 0 of input 0 was marked dynamic from 4 to 8, but it is 9")) << with(9);
   EXPECT_TRUE(contains(with(3), "from 4 to 8, but it is 3")) << with(3);
-  EXPECT_TRUE(contains(with(1), "was marked dynamic, but it is 1")) << with(1);
+  EXPECT_TRUE(contains(with(1), "was marked dynamic from 4 on, but it is 1")) << with(1);
 }
 
 // ---- random functions ---------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <system_error>
 
 #include "base/check.h"
 #include "base/options.h"
@@ -52,6 +53,8 @@ toroid_status guarded(F&& body) noexcept {
     return said(TOROID_ENVIRONMENT_ERROR, e.what());
   } catch (const std::bad_alloc&) {
     return said(TOROID_ENVIRONMENT_ERROR, "there is not enough memory");
+  } catch (const std::system_error& e) {  // the file system, too
+    return said(TOROID_ENVIRONMENT_ERROR, e.what());
   } catch (const std::exception& e) {
     return said(TOROID_INTERNAL_ERROR, e.what());
   } catch (...) {

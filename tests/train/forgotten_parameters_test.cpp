@@ -1,0 +1,110 @@
+// Optimizers whose tensors the loss does not read: they would train nothing.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "errors.h"
+#include "toroid/autograd.h"
+#include "toroid/compile.h"
+#include "toroid/grad.h"
+#include "toroid/nn/layers.h"
+#include "toroid/train/optimizers.h"
+#include "toroid/train/trainer.h"
+
+namespace toroid {
+namespace {
+
+using test::contains;
+using test::user_error;
+
+struct TwoLayers : nn::Module {
+  TwoLayers() { add_child("up", up), add_child("down", down); }
+  Tensor loss(const Tensor& x) { return mean(square(down.forward(tanh(up.forward(x))))); }
+  nn::Linear up{2, 4}, down{4, 1};
+};
+
+// What a step by an optimizer says that was made before `change`.
+std::string said_after(const std::function<void(TwoLayers&)>& change, bool compiled, bool by_backward) {
+  TwoLayers net;
+  if (by_backward) net.requires_grad();
+  train::SGD optimizer(net.parameters(), {.lr = 0.1});
+  change(net);
+  const auto step = [&](const Tensor& x) {
+    auto [loss, gradients] = value_and_gradients([&] { return net.loss(x); }, optimizer.parameters());
+    optimizer.step(gradients);
+    return loss;
+  };
+  const Tensor x = ones({3, 2});
+  return user_error([&] {
+    if (compiled) return void(compile(step)(x));
+    if (!by_backward) return void(step(x));
+    net.loss(x).backward();
+    std::vector<Tensor> gradients;
+    for (auto& p : optimizer.parameters()) gradients.push_back(p.grad());
+    const NoGrad update;
+    optimizer.step(gradients);
+  });
+}
+
+std::map<std::string, Tensor> other_state() { return TwoLayers().state(); }
+
+TEST(ForgottenParameters, AModuleThatHasExchangedThemIsNamed) {
+  for (const auto& [compiled, by_backward] : {std::pair(false, false), {true, false}, {false, true}}) {
+    const std::string loaded = said_after([](TwoLayers& m) { m.load_state(other_state()); }, compiled, by_backward);
+    EXPECT_TRUE(contains(loaded, "(up.weight, by load_state()). Make the optimizer after load_state() and to()")) << loaded;
+    const std::string part = said_after([](TwoLayers& m) { m.load_state({{"down.bias", ones({1})}}, false); }, compiled, by_backward);
+    EXPECT_TRUE(contains(part, "(down.bias, by load_state())") && contains(part, " 3 ")) << part;
+    const std::string converted = said_after([](TwoLayers& m) { m.to(DType::F64), m.to(DType::F32); }, compiled, by_backward);
+    EXPECT_TRUE(contains(converted, "(up.weight, by to())")) << converted;
+    EXPECT_EQ(said_after([](TwoLayers& m) { m.load_state(m.state()), m.to(Device::cpu()), m.to(DType::F32); }, compiled, by_backward),
+              "no error")
+        << "which exchange nothing";
+    const auto there_and_back = [](TwoLayers& m) {
+      const auto first = m.state();
+      m.load_state(other_state()), m.load_state(first);
+    };
+    EXPECT_EQ(said_after(there_and_back, compiled, by_backward), "no error");
+  }
+}
+
+TEST(ForgottenParameters, MembersThatWereAssignedAreMissedAllTogether) {
+  const auto assigned = [](TwoLayers& m) {
+    for (Tensor* t : {&m.up.weight, &m.up.bias, &m.down.weight, &m.down.bias}) *t = clone(*t).detach().requires_grad_(t->requires_grad());
+  };
+  for (const bool compiled : {false, true})
+    EXPECT_TRUE(contains(said_after(assigned, compiled, false), "depends on none of the 4 tensors"))
+        << said_after(assigned, compiled, false);
+  EXPECT_TRUE(contains(said_after(assigned, false, true), "parameter 0 has no gradient: no loss"));
+}
+
+// What is asked for in order to get zeros gives zeros.
+TEST(ForgottenParameters, OthersHaveGradientsOfZero) {
+  TwoLayers net;
+  train::SGD optimizer(net.parameters(), {.lr = 0.1});
+  const auto [loss, gradients] = value_and_gradients([&] { return sum(net.up.weight); }, net.parameters());
+  EXPECT_EQ(gradients.at(3).to_vector(), std::vector<double>{0}) << "a part of the network without the rest";
+  const Tensor x = ones({2});
+  EXPECT_EQ(value_and_gradients([&] { return scalar_tensor(1.0); }, {x}).second[0].to_vector(), (std::vector<double>{0, 0}));
+  // A module that another one has given its tensors to.
+  TwoLayers a, b;
+  const auto before = b.parameters();
+  b.load_state(a.state());
+  EXPECT_EQ(value_and_gradients([&] { return b.loss(ones({1, 2})); }, a.parameters()).second.size(), 4u);
+  EXPECT_TRUE(contains(user_error([&] {
+                         value_and_gradients([&] { return b.loss(ones({1, 2})); }, before);
+                       }),
+                       "up.weight, by load_state()"));
+}
+
+TEST(ForgottenParameters, MastersOfNarrowWeightsAreTrained) {
+  TwoLayers net;
+  const train::MasterWeights masters = train::make_master_weights(net, DType::BF16);
+  train::SGD optimizer(masters.masters, {.lr = 0.1});
+  const auto gradients = value_and_gradients([&] { return to(net.loss(ones({3, 2}, DType::BF16)), DType::F32); }, masters.weights).second;
+  std::vector<Tensor> wide;
+  for (auto& g : gradients) wide.push_back(to(g, DType::F32));
+  optimizer.step(wide);
+}
+
+}  // namespace
+}  // namespace toroid
