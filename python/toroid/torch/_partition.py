@@ -67,7 +67,7 @@ def refusal(node: Node, device: torch.device) -> str:
     if not _core.has_operation(target_name(target)):
         return "Toroid has no such operation"
     if device.type == "cpu" and "scaled_dot_product" in target.name() and any(t.dtype in _HALVES for t in tensors_in(node.args[0].meta["val"])):
-        return "PyTorch has a kernel of half-precision attention, which takes no more time"
+        return "PyTorch has a kernel of half-precision attention, which is faster in bf16"
     if target in _LAYOUT_READERS and not _fills_memory(node.args[0]):
         return "it reads memory that is not that of a row-major tensor alone"
     tensors = [t for v in (node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)) for t in tensors_in(v)]
