@@ -5,8 +5,12 @@ Usage: torch_test.py. Needs PyTorch; scripts/python-suite.sh runs it.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import operator
+import pathlib
+import runpy
 import unittest
 from collections.abc import Callable
 from typing import Any
@@ -517,6 +521,15 @@ class AttentionKernels(unittest.TestCase):
         module.graph.lint()
         (copy,) = module.graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default)
         self.assertEqual((copy.args[0], first.args[1], second.args[1], third.args[0]), (number, copy, copy, number))
+
+
+class Examples(Case):
+    def test_network_learns_the_circle(self) -> None:
+        path = pathlib.Path(__file__).parents[2] / "examples" / "python" / "torch_compile.py"
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            runpy.run_path(str(path))
+        self.assertRegex(out.getvalue(), r"^loss 0\.\d\d, right (9\d|100)%\ngraph \d+ \(forward\)")
 
 
 class Programs(Case):
