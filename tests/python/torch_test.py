@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import itertools
 import operator
 import pathlib
 import runpy
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
 
@@ -21,10 +22,11 @@ import torch._dynamo
 
 import toroid.torch
 from distance import distance
+from torch._higher_order_ops import associative_scan, map as map_over, scan
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from toroid import _core
 from toroid.torch._nodes import move_numbers, translate_attention
-from toroid.torch._partition import Program
+from toroid.torch._partition import Program, _culprit
 
 
 def shared(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
@@ -521,6 +523,129 @@ class AttentionKernels(unittest.TestCase):
         module.graph.lint()
         (copy,) = module.graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default)
         self.assertEqual((copy.args[0], first.args[1], second.args[1], third.args[0]), (number, copy, copy, number))
+
+
+class ControlFlow(Case):
+    """Branches, loops and scans within programs of Toroid."""
+
+    def check(self, fn: Callable[..., Any], *, by_pytorch: Sequence[str] = (), gradients: bool = True, sizes: Sequence[int] = (4,)) -> None:
+        """`fn` takes a matrix of 4 columns, and a number that decides; both ways are tried, closed and open sizes, and gradients."""
+        for dynamic, graded in itertools.product((False, True), (False, True) if gradients else (False,)):
+            torch._dynamo.reset()
+            toroid.reset_explain()
+            compiled = torch.compile(fn, backend="toroid", dynamic=dynamic)
+            for way, rows in itertools.product((1.0, -1.0), sizes):
+                with self.subTest(dynamic=dynamic, graded=graded, way=way, rows=rows):
+                    x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(1))
+                    outs, grads = [], []
+                    for call in (fn, compiled):
+                        torch.manual_seed(0)
+                        mine = x.clone().requires_grad_(graded)
+                        outs.append(call(mine, torch.tensor(way)))
+                        if graded:
+                            loss = [t.sin().sum() for t in torch.utils._pytree.tree_leaves(outs[-1]) if t.requires_grad]
+                            torch.stack(loss).sum().backward()
+                            grads.append(mine.grad)
+                    torch.testing.assert_close(outs[1], outs[0])
+                    torch.testing.assert_close(grads[1:], grads[:-1])
+            self.assertGreaterEqual(len(toroid.explain().graphs), 1 + graded)
+            self.assertEqual(set(toroid.explain().fallbacks), set(by_pytorch), toroid.explain())
+
+    def test_errors_within_a_region_name_the_call(self) -> None:
+        graph = torch.fx.Graph()
+        x = graph.placeholder("x")
+        outside = graph.call_function(torch.ops.aten.neg.default, (x,), name="mul")
+        call = graph.call_function(torch.ops.higher_order.cond, (outside, None, None, (x,)), name="cond")
+        graph.output(call)
+        part = torch.fx.GraphModule({}, graph)
+        self.assertIs(_culprit(toroid.UserError('node "cond__mul" (mul.Tensor): refused'), part), call)
+        self.assertIs(_culprit(toroid.UserError('node "mul" (mul.Tensor): refused'), part), outside)
+
+    WEIGHT = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
+
+    def test_branches_close_over_weights(self) -> None:
+        w = self.WEIGHT
+        self.check(lambda x, p: torch.cond(p > 0, lambda x: (x @ w).relu(), lambda x: x.cos() @ w * 2, (x,)), sizes=(3, 7))
+
+    def test_branches_of_several_results(self) -> None:
+        self.check(lambda x, p: torch.cond(p > 0, lambda x: (x.sum(0), x * 2), lambda x: (x.amax(0), x.t().exp().t()), (x,)))
+
+    def test_branches_in_branches_whose_names_are_those_around_them(self) -> None:
+        def inner(x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, lambda x: (x * 3).sort().values, lambda x: x - 1, (x,))
+
+        self.check(lambda x, p: torch.cond(p > 0, inner, lambda x: x * 4, (x * 2,)) * 5)
+
+    def test_branches_by_sizes(self) -> None:
+        def fn(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.shape[0] > 4, lambda x: x.sin() + x.shape[0], lambda x: x.cos(), (x,)) * p
+
+        self.check(fn, sizes=(3, 7))
+
+    def test_branches_between_operations_of_pytorch(self) -> None:
+        def fn(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+            y = torch.cond(p > 0, lambda x: x.sin() @ self.WEIGHT, lambda x: x.cos(), (torch.bernoulli(x.sigmoid()),))
+            return torch.bernoulli(y.sigmoid()) * 2 + x
+
+        self.check(fn, by_pytorch=["aten.bernoulli.default"])
+
+    def test_branches_that_draw_random_numbers_are_pytorchs(self) -> None:
+        self.check(lambda x, p: torch.cond(p > 0, lambda x: x + torch.rand_like(x), lambda x: x.cos(), (x,)), by_pytorch=["cond"])
+        self.assertRegex(toroid.explain().graphs[0].reasons["cond"], "aten.rand_like.default within it: random numbers")
+
+    def test_loops(self) -> None:
+        def fn(x: torch.Tensor, p: torch.Tensor) -> Any:  # -1: no iteration
+            return torch.while_loop(lambda i, x: i < p * 5, lambda i, x: (i + 1, x * 2 + self.WEIGHT[0]), (torch.zeros(()), x))
+
+        self.check(fn, gradients=False, sizes=(3, 7))
+
+    def test_loops_that_carry_numbers_are_pytorchs(self) -> None:
+        def fn(x: torch.Tensor, p: torch.Tensor) -> Any:
+            return torch.while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * 2), (0, x))[1] * p
+
+        self.check(fn, gradients=False, by_pytorch=["while_loop"])
+
+    def test_loops_in_branches(self) -> None:
+        def yes(x: torch.Tensor) -> torch.Tensor:
+            return torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x.sin()), (torch.zeros((), dtype=torch.int64), x))[1]
+
+        self.check(lambda x, p: torch.cond(p > 0, yes, lambda x: x.cos(), (x,)), gradients=False)
+
+    def test_scans(self) -> None:
+        def step(carry: Any, y: torch.Tensor) -> Any:
+            return (carry[0] + y @ self.WEIGHT, carry[1] * y), carry[0] - carry[1]
+
+        begin = (torch.zeros(4), torch.ones(4))
+        self.check(lambda x, p: scan(step, begin, x * p), sizes=(3, 7))
+        self.check(lambda x, p: scan(step, begin, x * p, reverse=True))
+
+    def test_associative_scans(self) -> None:
+        self.check(lambda x, p: associative_scan(lambda a, b: a * b, x * p, 0), sizes=(3, 7))
+        self.check(lambda x, p: associative_scan(lambda a, b: a + b, x * p, 1, reverse=True))
+
+    def test_maps(self) -> None:
+        self.check(lambda x, p: map_over((lambda y, p: (y @ self.WEIGHT).relu() * p), x, p), sizes=(3, 7))
+
+
+class Sizes(Case):
+    def test_quotients_do_not_tell_what_they_were_made_of(self) -> None:
+        def half(x: torch.Tensor) -> torch.Tensor:
+            y = x[: x.shape[0] // 2].sin()
+            drawn = torch.normal(y, torch.ones_like(y))
+            return drawn * 2 + drawn.shape[0]
+
+        def every_fourth(x: torch.Tensor) -> torch.Tensor:
+            y = x[::2].sin()
+            return (torch.normal(y, torch.ones_like(y))[::2] * 2).cos()
+
+        for fn in (half, every_fourth):
+            compiled = torch.compile(fn, backend="toroid", dynamic=True)
+            for rows in (7, 9, 12):
+                x, outs = torch.randn(rows, 3), []
+                for call in (fn, compiled):
+                    torch.manual_seed(0)
+                    outs.append(call(x))
+                torch.testing.assert_close(outs[1], outs[0])
 
 
 class Examples(Case):

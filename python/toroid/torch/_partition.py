@@ -19,8 +19,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core
 from .._report import GraphReport
+from ._control_flow import refusal_of_form, regions_of
 from ._nodes import argument, move_numbers, tensors_in, translate_attention, widen_norms
-from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, size_hint, target_name
+from ._schema import IN_REGION, SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, size_hint, target_name
+from ._sizes import hand_over_sizes
 
 _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
 _HALVES = {torch.float16, torch.bfloat16}
@@ -56,6 +58,8 @@ def device_of(module: GraphModule) -> torch.device:
 def refusal(node: Node, device: torch.device) -> str:
     """Why PyTorch runs an operation; empty where Toroid may, on this device."""
     target = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator) and (regions := regions_of(node)):
+        return _refusal_of_control_flow(node, regions, device)
     if not isinstance(target, torch._ops.OpOverload):
         return "not an operation of ATen"
     if torch.Tag.nondeterministic_seeded in target.tags and argument(node, "dropout_p") != 0:
@@ -70,10 +74,27 @@ def refusal(node: Node, device: torch.device) -> str:
         return "PyTorch keeps the scores of half-precision attention in f32"
     if target in _LAYOUT_READERS and not _fills_memory(node.args[0]):
         return "it reads memory that is not that of a row-major tensor alone"
+    return _refusal_of_tensors(node, device)
+
+
+def _refusal_of_tensors(node: Node, device: torch.device) -> str:
     tensors = [t for v in (node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)) for t in tensors_in(v)]
     if elsewhere := next((t.device for t in tensors if t.device != device), None):
         return f"a tensor on {elsewhere}, where the graph's are on {device}"
     return next((why for t in tensors if (why := _refusal_of_tensor(t))), "")
+
+
+def _refusal_of_control_flow(node: Node, regions: Sequence[GraphModule], device: torch.device) -> str:
+    """Control flow is Toroid's where all that is in it is."""
+    if why := refusal_of_form(node, regions):
+        return why
+    for region in regions:
+        for inner in region.graph.nodes:
+            if inner.target is torch.ops.aten.copy_.default:
+                return "a write within it"
+            if is_operation(inner) and (why := refusal(inner, device)):
+                return f"{op_name(inner)} within it: {why}"
+    return _refusal_of_tensors(node, device)
 
 
 def _is_final_write(node: Node) -> bool:
@@ -211,10 +232,15 @@ class Program:
     """A part of a graph as a program of Toroid, which is called in its place."""
 
     def __init__(
-        self, module: GraphModule, computed: Sequence[bool], constants: dict[str, torch.Tensor], options: _core.ModelOptions
+        self,
+        module: GraphModule,
+        computed: Sequence[bool],
+        constants: dict[str, torch.Tensor],
+        options: _core.ModelOptions,
+        regions: Mapping[str, GraphModule] | None = None,
     ) -> None:
         """computed: of each placeholder, whether an operation of PyTorch gives it, whose dtype may differ from what the trace says."""
-        serialized = serialize(module, constants)
+        serialized = serialize(module, constants, regions)
         self.core = _core.Program(torch.Tensor, serialized.text, serialized.held, "graph", serialized.orders, options)
         self.arguments = serialized.inputs
         output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
@@ -262,7 +288,8 @@ def _culprit(error: Exception, part: GraphModule) -> Node | None:
     if isinstance(error, Unsupported):
         return error.node
     nodes = {n.name: n for n in part.graph.nodes if is_operation(n)}
-    named = next((nodes[name] for name in _NODE.findall(str(error)) if name in nodes), None)
+    names = (name.split(IN_REGION)[0] for name in _NODE.findall(str(error)))
+    named = next((nodes[name] for name in names if name in nodes), None)
     first_word = f"aten.{str(error).split()[0]}".removesuffix(":")
     return named or next((n for n in nodes.values() if op_name(n).removesuffix(".default") == first_word), None)
 
@@ -288,8 +315,10 @@ def _compile_parts(
     for name, call in calls.items():
         part = fused.get_submodule(name)
         try:
+            regions = _regions(fused, call, part)
+            hand_over_sizes(fused, call, part, regions.values())
             computed = [isinstance(a, Node) and a.op == "call_function" for a in call.args]
-            programs[name] = Program(part, computed, _constants(fused, call, part, frozen), options)
+            programs[name] = Program(part, computed, _constants(fused, call, part, frozen), options, regions)
         except (Unsupported, _core.UserError, _core.InternalError) as error:
             node = _culprit(error, part)
             found = [node] if node is not None else [n for n in part.graph.nodes if is_operation(n)]
@@ -352,6 +381,13 @@ def _constants(outer: GraphModule, call: Node, part: GraphModule, frozen: Mappin
     return out
 
 
+def _regions(outer: GraphModule, call: Node, part: GraphModule) -> dict[str, GraphModule]:
+    """The graphs among the arguments of a part, by the part's names."""
+    given = zip(part.graph.find_nodes(op="placeholder"), call.args)
+    values = {node.name: getattr(outer, a.target) for node, a in given if isinstance(a, Node) and a.op == "get_attr"}
+    return {name: value for name, value in values.items() if isinstance(value, GraphModule)}
+
+
 def _copy(graph: torch.fx.Graph) -> torch.fx.Graph:
     out = torch.fx.Graph()
     values: dict[Node, Node] = {}
@@ -380,8 +416,10 @@ def compile_graph(
     frozen: what some placeholders will always be.
     """
     begin = time.perf_counter()
-    translate_attention(module)
-    widen_norms(module)
+    for graph in [m for m in module.modules() if isinstance(m, GraphModule)]:  # those of control flow, too
+        translate_attention(graph)
+        widen_norms(graph)
+        graph.recompile()
     move_numbers(module, device_of(module))
     support = _Support(module)
     options = options.on(str(support.device))
