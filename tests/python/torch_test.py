@@ -23,10 +23,13 @@ import torch._dynamo
 import toroid.torch
 from distance import distance
 from torch._higher_order_ops import associative_scan, map as map_over, scan
+from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import flex_attention
 from toroid import _core
 from toroid.torch._nodes import move_numbers, translate_attention
-from toroid.torch._partition import Program, _culprit
+from toroid.torch._partition import Program, _culprit, op_name, refusal
 
 
 def shared(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
@@ -530,26 +533,26 @@ class ControlFlow(Case):
 
     def check(self, fn: Callable[..., Any], *, by_pytorch: Sequence[str] = (), gradients: bool = True, sizes: Sequence[int] = (4,)) -> None:
         """`fn` takes a matrix of 4 columns, and a number that decides; both ways are tried, closed and open sizes, and gradients."""
-        for dynamic, graded in itertools.product((False, True), (False, True) if gradients else (False,)):
+        ways = [(graded, way, rows) for graded in ((False, True) if gradients else (False,)) for way in (1.0, -1.0) for rows in sizes]
+        expected = {way: self.run_one(fn, *way) for way in ways}
+        for dynamic, graded in itertools.product((False, True), {graded for graded, _, _ in ways}):
             torch._dynamo.reset()
             toroid.reset_explain()
             compiled = torch.compile(fn, backend="toroid", dynamic=dynamic)
-            for way, rows in itertools.product((1.0, -1.0), sizes):
-                with self.subTest(dynamic=dynamic, graded=graded, way=way, rows=rows):
-                    x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(1))
-                    outs, grads = [], []
-                    for call in (fn, compiled):
-                        torch.manual_seed(0)
-                        mine = x.clone().requires_grad_(graded)
-                        outs.append(call(mine, torch.tensor(way)))
-                        if graded:
-                            loss = [t.sin().sum() for t in torch.utils._pytree.tree_leaves(outs[-1]) if t.requires_grad]
-                            torch.stack(loss).sum().backward()
-                            grads.append(mine.grad)
-                    torch.testing.assert_close(outs[1], outs[0])
-                    torch.testing.assert_close(grads[1:], grads[:-1])
+            for way in ways:
+                if way[0] == graded:
+                    with self.subTest(dynamic=dynamic, graded=graded, way=way[1], rows=way[2]):
+                        torch.testing.assert_close(self.run_one(compiled, *way), expected[way])
             self.assertGreaterEqual(len(toroid.explain().graphs), 1 + graded)
             self.assertEqual(set(toroid.explain().fallbacks), set(by_pytorch), toroid.explain())
+
+    def run_one(self, call: Callable[..., Any], graded: bool, way: float, rows: int) -> tuple[Any, torch.Tensor | None]:
+        x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(1)).requires_grad_(graded)
+        torch.manual_seed(0)
+        out = call(x, torch.tensor(way))
+        if graded:
+            torch.stack([t.sin().sum() for t in torch.utils._pytree.tree_leaves(out) if t.requires_grad]).sum().backward()
+        return torch.utils._pytree.tree_map(torch.Tensor.detach, out), x.grad
 
     def test_errors_within_a_region_name_the_call(self) -> None:
         graph = torch.fx.Graph()
@@ -617,17 +620,156 @@ class ControlFlow(Case):
 
         begin = (torch.zeros(4), torch.ones(4))
         self.check(lambda x, p: scan(step, begin, x * p), sizes=(3, 7))
-        self.check(lambda x, p: scan(step, begin, x * p, reverse=True))
+        self.check(lambda x, p: scan(step, begin, x * p, reverse=True), gradients=False)
 
     def test_associative_scans(self) -> None:
         self.check(lambda x, p: associative_scan(lambda a, b: a * b, x * p, 0), sizes=(3, 7))
-        self.check(lambda x, p: associative_scan(lambda a, b: a + b, x * p, 1, reverse=True))
+        self.check(lambda x, p: associative_scan(lambda a, b: a + b, x * p, 1, reverse=True), gradients=False)
 
     def test_maps(self) -> None:
         self.check(lambda x, p: map_over((lambda y, p: (y @ self.WEIGHT).relu() * p), x, p), sizes=(3, 7))
 
 
+@torch.library.custom_op("toroid_tests::twice_sin", mutates_args=())
+def twice_sin(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x) * 2
+
+
+twice_sin.register_fake(torch.empty_like)
+twice_sin.register_autograd(
+    lambda ctx, g: g * 2 * ctx.saved_tensors[0].cos(), setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+)
+
+
+@torch.library.custom_op("toroid_tests::scale_", mutates_args={"x"})
+def scale_(x: torch.Tensor, factor: float) -> None:
+    x.mul_(factor)
+
+
+@torch.library.custom_op("toroid_tests::halves", mutates_args=())
+def halves(x: torch.Tensor) -> list[torch.Tensor]:
+    return [t.clone() for t in x.chunk(2)]
+
+
+@halves.register_fake
+def _(x: torch.Tensor) -> list[torch.Tensor]:
+    return [torch.empty_like(t) for t in x.chunk(2)]
+
+
+@torch.library.custom_op("toroid_tests::positive_rows", mutates_args=())
+def positive_rows(x: torch.Tensor) -> torch.Tensor:
+    return x[x[:, 0] > 0].clone()
+
+
+@positive_rows.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return x.new_empty(torch.library.get_ctx().new_dynamic_size(), x.shape[1])
+
+
+noted: list[int] = []
+
+
+@torch.library.custom_op("toroid_tests::note", mutates_args=())
+def note(x: torch.Tensor, number: int) -> torch.Tensor:
+    noted.append(number)
+    return x.clone()
+
+
+note.register_fake(lambda x, number: torch.empty_like(x))
+_register_effectful_op("toroid_tests::note", _EffectType.ORDERED)
+
+
+class ForeignOperations(Case):
+    """What is PyTorch's between programs: custom operations, flex_attention, kernels of Triton. All are counted, and named."""
+
+    def check(self, fn: Callable[..., Any], name: str, reason: str = "no such operation", *, graded: bool = False) -> None:
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            toroid.reset_explain()
+            given = [torch.linspace(-1, 1, 32).reshape(8, 4).requires_grad_(graded) for _ in range(2)]
+            outs = [call(x) for call, x in zip((fn, torch.compile(fn, backend="toroid", dynamic=dynamic, fullgraph=True)), given)]
+            torch.testing.assert_close(outs[1], outs[0])
+            torch.testing.assert_close(given[1], given[0])
+            if graded:
+                for out in outs:
+                    out.sin().sum().backward()
+                torch.testing.assert_close(given[1].grad, given[0].grad)
+            graph = toroid.explain().graphs[0]
+            self.assertEqual(graph.fallbacks[name], 1, graph)
+            self.assertRegex(graph.reasons[name], reason)
+            self.assertGreater(graph.compiled, 0, graph)
+
+    def test_custom_operation_has_its_own_gradient(self) -> None:
+        self.check(lambda x: twice_sin(x.cos() + 1).relu() * 3, "toroid_tests.twice_sin.default", graded=True)
+
+    def test_custom_operation_writes_to_a_view_of_what_a_program_computes(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            scale_(y[:2], 3.0)
+            return y + 1
+
+        self.check(fn, "toroid_tests.scale_.default", "it writes", graded=True)
+
+    def test_custom_operation_writes_to_an_argument_between_reads(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            before = x.sin()
+            scale_(x, 3.0)
+            return before + x.sin()
+
+        self.check(fn, "toroid_tests.scale_.default", "it writes")
+
+    def test_custom_operation_gives_a_list(self) -> None:
+        self.check(lambda x: torch.add(*halves(x.exp())) * 2, "toroid_tests.halves.default")
+
+    @mock.patch.object(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    def test_custom_operation_gives_sizes_that_follow_from_data(self) -> None:
+        def fn(x: torch.Tensor) -> Any:
+            rows = positive_rows(x * 2)
+            return rows.sin() * 2, rows.sum(0), rows.shape[0] + x[0]
+
+        self.check(fn, "toroid_tests.positive_rows.default")
+
+    def test_effects_come_in_the_order_of_the_program(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            late = x.sin()
+            early = note(x * 2, 1)
+            return note(late, 2) + note(early.cos(), 3) * 2
+
+        compiled = torch.compile(fn, backend="toroid", fullgraph=True)
+        x = torch.linspace(-1, 1, 8)
+        expected = fn(x)
+        noted.clear()
+        torch.testing.assert_close(compiled(x), expected)
+        self.assertEqual(noted, [1, 2, 3])
+        self.assertEqual(toroid.explain().fallbacks, {"toroid_tests.note.default": 3})
+
+    def test_flex_attention(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            q = x.reshape(1, 1, 8, 4).sin()
+            return flex_attention(q, q * 2, q + 1, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.1) * 2
+
+        self.check(fn, "flex_attention")
+
+    def test_kernels_of_triton_have_their_names(self) -> None:
+        def my_kernel() -> None: ...
+
+        tuned = mock.Mock(spec=["fn"], fn=mock.Mock(spec=["fn"], fn=my_kernel))
+        node = torch.fx.Graph().call_function(triton_kernel_wrapper_functional, kwargs={"kernel_idx": kernel_side_table.add_kernel(tuned)})
+        self.assertEqual(op_name(node), "triton.my_kernel")
+        self.assertEqual(refusal(node, torch.device("cpu")), "Toroid has no such operation")
+
+
 class Sizes(Case):
+    @mock.patch.object(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    def test_that_follow_from_data(self) -> None:
+        def fn(x: torch.Tensor) -> Any:
+            at = torch.nonzero(x > 0)
+            return at * 2, x[at[:, 0], at[:, 1]].sin()
+
+        x = torch.linspace(-1, 1, 12).reshape(3, 4)
+        torch.testing.assert_close(torch.compile(fn, backend="toroid", fullgraph=True)(x), fn(x))
+        self.assertNotIn("aten.nonzero.default", toroid.explain().fallbacks)
+
     def test_quotients_do_not_tell_what_they_were_made_of(self) -> None:
         def half(x: torch.Tensor) -> torch.Tensor:
             y = x[: x.shape[0] // 2].sin()

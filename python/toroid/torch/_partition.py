@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2
+from torch._higher_order_ops.effects import with_effects
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_functional
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
@@ -27,6 +30,7 @@ from ._sizes import hand_over_sizes
 _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
 _HALVES = {torch.float16, torch.bfloat16}
 _AFTER = "toroid_after"  # an argument that stands for an order, while a graph is divided
+_WRAPPERS = {auto_functionalized_v2: "it writes to an argument", with_effects: "it does more than compute"}
 _LAYOUT_READERS = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
 
 
@@ -38,6 +42,16 @@ def is_operation(node: Node) -> bool:
 
 
 def op_name(node: Node) -> str:
+    """The operation that a node calls: of wrappers what is within."""
+    if node.target is auto_functionalized_v2:
+        return str(node.args[0])
+    if node.target is with_effects:
+        return str(node.args[1])
+    if node.target is triton_kernel_wrapper_functional:
+        kernel = kernel_side_table.get_kernel(node.kwargs["kernel_idx"])
+        while hasattr(kernel, "fn"):
+            kernel = kernel.fn
+        return f"triton.{kernel.__name__}"
     return str(node.target)
 
 
@@ -61,9 +75,11 @@ def refusal(node: Node, device: torch.device) -> str:
     if isinstance(target, torch._ops.HigherOrderOperator) and (regions := regions_of(node)):
         return _refusal_of_control_flow(node, regions, device)
     if not isinstance(target, torch._ops.OpOverload):
-        return "not an operation of ATen"
+        return _WRAPPERS.get(target, "Toroid has no such operation")
     if torch.Tag.nondeterministic_seeded in target.tags and argument(node, "dropout_p") != 0:
         return "random numbers are PyTorch's, so that seeds mean what they say"
+    if target is torch.ops.aten._assert_scalar.default:
+        return "it computes nothing"
     if target is torch.ops.aten.copy_.default:
         return "" if _is_final_write(node) else "a write in the middle of the graph"
     if target._schema.is_mutable:
@@ -206,7 +222,7 @@ class _Support(OperatorSupportBase):
         for node in output.all_input_nodes:
             made = node.args[0] if node.target is operator.getitem else node
             if is_operation(made) and made not in self.views and _has_gaps(node):
-                self.refused.setdefault(made, "its result lies in memory with gaps")
+                self.refused.setdefault(made, "its result lies in memory with gaps, or as only the run tells")
         for node in list(self.refused):
             if node.target in _LAYOUT_READERS:
                 self.views |= _with_makers(views_from(node.args[0])[0])

@@ -8,9 +8,12 @@ from typing import Any
 import sympy
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from ._nodes import tensors_in
 from ._schema import Unsupported, expression, is_symbolic
+
+_FROM_DATA = (SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT)
 
 
 def _expressions(value: Any) -> list[sympy.Expr]:
@@ -19,9 +22,22 @@ def _expressions(value: Any) -> list[sympy.Expr]:
     return [expression(n) for t in tensors_in(value) for n in (*t.shape, *t.stride()) if is_symbolic(n)]
 
 
+def _symbols(node: Node) -> set[sympy.Symbol]:
+    return {s for e in _expressions(node.meta.get("val")) for s in e.free_symbols}
+
+
 def _symbols_in(module: GraphModule) -> set[sympy.Symbol]:
-    graphs = [m for m in module.modules() if isinstance(m, GraphModule)]
-    return {s for m in graphs for n in m.graph.nodes for e in _expressions(n.meta.get("val")) for s in e.free_symbols}
+    """The symbols of a graph but for sizes that it finds in its data."""
+    out: set[sympy.Symbol] = set()
+    found: set[sympy.Symbol] = set()
+    for graph in [m.graph for m in module.modules() if isinstance(m, GraphModule)]:
+        for node in graph.nodes:
+            symbols = _symbols(node)
+            if node.op == "call_function":
+                given = set().union(*(_symbols(n) for n in node.all_input_nodes))
+                found |= {s for s in symbols - given if symbol_is_type(s, _FROM_DATA)}
+            out |= symbols
+    return out - found
 
 
 def _told(placeholders: Iterable[Node]) -> set[sympy.Symbol]:
