@@ -27,6 +27,7 @@ from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.functional import embedding_bag
 from toroid import _core
 from toroid.torch._nodes import move_numbers, translate_attention
 from toroid.torch._partition import Program, _culprit, op_name, refusal
@@ -757,6 +758,49 @@ class ForeignOperations(Case):
         node = torch.fx.Graph().call_function(triton_kernel_wrapper_functional, kwargs={"kernel_idx": kernel_side_table.add_kernel(tuned)})
         self.assertEqual(op_name(node), "triton.my_kernel")
         self.assertEqual(refusal(node, torch.device("cpu")), "Toroid has no such operation")
+
+
+class Bags(Case):
+    """Gradients of embedding_bag: of the table, and of the factors of sums."""
+
+    def check(self, mode: str, *, factors: bool = False, dtype: torch.dtype = torch.float32, **options: Any) -> None:
+        def fn(table: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+            return embedding_bag(indices, table, offsets, mode=mode, per_sample_weights=weights, **options).sin()
+
+        indices = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9])  # 4 twice in one bag, 2 in two; the second bag is empty
+        offsets = torch.tensor([0, 3, 3, 8] if options.get("include_last_offset") else [0, 3, 3, 5])
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            toroid.reset_explain()
+            outs = []
+            for call in (fn, torch.compile(fn, backend="toroid", dynamic=dynamic)):
+                table = torch.linspace(-1, 1, 40, dtype=dtype).sin().reshape(10, 4).requires_grad_()
+                weights = torch.linspace(0.5, 2, 8, dtype=dtype).requires_grad_() if factors else None
+                out = call(table, indices, offsets, weights)
+                out.cos().sum().backward()
+                outs.append((out.detach(), table.grad, weights.grad if factors else None))
+            torch.testing.assert_close(outs[1], outs[0])
+            self.assertFalse(toroid.explain().fallbacks, toroid.explain())
+
+    def test_modes(self) -> None:
+        for mode in ("sum", "mean", "max"):
+            for padding_idx in (None, 2):
+                with self.subTest(mode=mode, padding_idx=padding_idx):
+                    self.check(mode, padding_idx=padding_idx)
+
+    def test_factors(self) -> None:
+        self.check("sum", factors=True)
+        self.check("sum", factors=True, padding_idx=2)
+
+    def test_scaled_by_frequency(self) -> None:
+        self.check("sum", scale_grad_by_freq=True)
+        self.check("mean", scale_grad_by_freq=True, padding_idx=2)
+
+    def test_last_offset(self) -> None:
+        self.check("mean", include_last_offset=True)
+
+    def test_halves(self) -> None:
+        self.check("mean", dtype=torch.bfloat16)
 
 
 class Sizes(Case):
