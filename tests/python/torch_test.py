@@ -597,6 +597,32 @@ class ControlFlow(Case):
         self.check(lambda x, p: torch.cond(p > 0, lambda x: x + torch.rand_like(x), lambda x: x.cos(), (x,)), by_pytorch=["cond"])
         self.assertRegex(toroid.explain().graphs[0].reasons["cond"], "aten.rand_like.default within it: random numbers")
 
+    def test_branches_with_complex_numbers_are_pytorchs(self) -> None:
+        self.check(lambda x, p: torch.cond(p > 0, lambda x: torch.fft.fft(x).abs(), lambda x: x.cos(), (x,)), gradients=False, by_pytorch=["cond"])
+
+    def test_branches_of_frozen_weights_and_a_write_behind_them(self) -> None:
+        yes, no = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+        class Net(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.yes, self.no = yes, no
+
+            def forward(self, x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+                y = torch.cond(p > 0, lambda x: self.yes(x).relu(), lambda x: self.no(x), (x,))
+                x.add_(1)
+                return y
+
+        net = Net()
+        with torch.no_grad():
+            compiled = torch.compile(net, backend="toroid", options={"freezing": True})
+            for way in (torch.tensor(1.0), torch.tensor(-1.0)):
+                given = [torch.linspace(-1, 1, 12).reshape(3, 4) for _ in range(2)]
+                outs = [call(x, way) for call, x in zip((net, compiled), given)]
+                torch.testing.assert_close(outs[1], outs[0])
+                torch.testing.assert_close(given[1], given[0])
+        self.assertFalse(toroid.explain().fallbacks, toroid.explain())
+
     def test_loops(self) -> None:
         def fn(x: torch.Tensor, p: torch.Tensor) -> Any:  # -1: no iteration
             return torch.while_loop(lambda i, x: i < p * 5, lambda i, x: (i + 1, x * 2 + self.WEIGHT[0]), (torch.zeros(()), x))

@@ -108,6 +108,8 @@ def _refusal_of_control_flow(node: Node, regions: Sequence[GraphModule], device:
         for inner in region.graph.nodes:
             if inner.target is torch.ops.aten.copy_.default:
                 return "a write within it"
+            if any(t.is_complex() for t in tensors_in(inner.meta.get("val"))):
+                return "complex numbers within it, of which a trial runs one way alone"
             if is_operation(inner) and (why := refusal(inner, device)):
                 return f"{op_name(inner)} within it: {why}"
     return _refusal_of_tensors(node, device)
@@ -435,7 +437,8 @@ def compile_graph(
     for graph in [m for m in module.modules() if isinstance(m, GraphModule)]:  # those of control flow, too
         translate_attention(graph)
         widen_norms(graph)
-        graph.recompile()
+        if graph is not module:
+            graph.recompile()
     move_numbers(module, device_of(module))
     support = _Support(module)
     options = options.on(str(support.device))
