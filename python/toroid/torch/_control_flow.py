@@ -29,15 +29,18 @@ def refusal_of_form(node: Node, regions: Sequence[GraphModule]) -> str:
     for i in _CARRIED[node.target.name()]:
         if not all(isinstance(v, Node) and isinstance(v.meta.get("val"), torch.Tensor) for v in node.args[i]):
             return "it carries a number that is no tensor"
-    results = node.meta.get("val")
-    if not isinstance(results, (list, tuple)) or not all(isinstance(t, torch.Tensor) for t in results):
+    given = node.meta.get("val")
+    may_lack = (type(None),) if node.target.name() == "invoke_subgraph" else ()  # gradients that are not wanted
+    if not isinstance(given, (list, tuple)) or not all(isinstance(t, (torch.Tensor, *may_lack)) for t in given):
         return "a result is no tensor"
+    results = [t for t in given if t is not None]
     if any(free_unbacked_symbols(t) for t in results):
         return "sizes of its results are known when it has run"
     if any(memory_order(t) is None for t in results):
         return "a result lies in memory with gaps"
     for region in regions:
-        if not all(isinstance(n, Node) and isinstance(n.meta.get("val"), torch.Tensor) for n in returned(region)):
+        values = [n.meta.get("val") if isinstance(n, Node) else n for n in returned(region)]
+        if not all(isinstance(v, (torch.Tensor, *may_lack)) for v in values):
             return "a graph within it returns what is no tensor"
         if any(_depends_on_data(n.meta.get("val")) for n in region.graph.find_nodes(op="placeholder")):
             return "a graph within it takes a number that is known when it runs"

@@ -242,7 +242,7 @@ class _Writer:
             if isinstance(value := node.meta.get("val"), torch.Tensor):
                 writer.graph["inputs"].append(writer.tensor(node, writer.name(node), value))
         writer.body()
-        writer.graph["outputs"] = [{"as_tensor": {"name": writer.name(n)}} for n in returned(module)]
+        writer.graph["outputs"] = [{"as_none": True} if n is None else {"as_tensor": {"name": writer.name(n)}} for n in returned(module)]
         return writer.graph
 
     def call(self, node: Node) -> None:
