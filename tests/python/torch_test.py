@@ -560,10 +560,12 @@ class ControlFlow(Case):
         x = graph.placeholder("x")
         outside = graph.call_function(torch.ops.aten.neg.default, (x,), name="mul")
         call = graph.call_function(torch.ops.higher_order.cond, (outside, None, None, (x,)), name="cond")
-        graph.output(call)
+        shifted = graph.call_function(torch.ops.aten.__lshift__.Scalar, (x, 1), name="__lshift__")
+        graph.output((call, shifted))
         part = torch.fx.GraphModule({}, graph)
         self.assertIs(_culprit(toroid.UserError('node "cond__mul" (mul.Tensor): refused'), part), call)
         self.assertIs(_culprit(toroid.UserError('node "mul" (mul.Tensor): refused'), part), outside)
+        self.assertIs(_culprit(toroid.UserError('node "__lshift__" (__lshift__.Scalar): refused'), part), shifted)
 
     WEIGHT = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
 

@@ -306,7 +306,7 @@ def _culprit(error: Exception, part: GraphModule) -> Node | None:
     if isinstance(error, Unsupported):
         return error.node
     nodes = {n.name: n for n in part.graph.nodes if is_operation(n)}
-    names = (name.split(IN_REGION)[0] for name in _NODE.findall(str(error)))
+    names = (n for name in _NODE.findall(str(error)) for n in (name, name.split(IN_REGION)[0]))
     named = next((nodes[name] for name in names if name in nodes), None)
     first_word = f"aten.{str(error).split()[0]}".removesuffix(":")
     return named or next((n for n in nodes.values() if op_name(n).removesuffix(".default") == first_word), None)
