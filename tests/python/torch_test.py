@@ -532,6 +532,10 @@ class AttentionKernels(unittest.TestCase):
 class ControlFlow(Case):
     """Branches, loops and scans within programs of Toroid."""
 
+    def setUp(self) -> None:
+        super().setUp()  # PyTorch's scans mark what they close over as dynamic, for good: each test has a weight of its own
+        self.weight = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
+
     def check(self, fn: Callable[..., Any], *, by_pytorch: Sequence[str] = (), gradients: bool = True, sizes: Sequence[int] = (4,)) -> None:
         """`fn` takes a matrix of 4 columns, and a number that decides; both ways are tried, closed and open sizes, and gradients."""
         ways = [(graded, way, rows) for graded in ((False, True) if gradients else (False,)) for way in (1.0, -1.0) for rows in sizes]
@@ -567,10 +571,8 @@ class ControlFlow(Case):
         self.assertIs(_culprit(toroid.UserError('node "mul" (mul.Tensor): refused'), part), outside)
         self.assertIs(_culprit(toroid.UserError('node "__lshift__" (__lshift__.Scalar): refused'), part), shifted)
 
-    WEIGHT = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
-
     def test_branches_close_over_weights(self) -> None:
-        w = self.WEIGHT
+        w = self.weight
         self.check(lambda x, p: torch.cond(p > 0, lambda x: (x @ w).relu(), lambda x: x.cos() @ w * 2, (x,)), sizes=(3, 7))
 
     def test_branches_of_several_results(self) -> None:
@@ -590,7 +592,7 @@ class ControlFlow(Case):
 
     def test_branches_between_operations_of_pytorch(self) -> None:
         def fn(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
-            y = torch.cond(p > 0, lambda x: x.sin() @ self.WEIGHT, lambda x: x.cos(), (torch.bernoulli(x.sigmoid()),))
+            y = torch.cond(p > 0, lambda x: x.sin() @ self.weight, lambda x: x.cos(), (torch.bernoulli(x.sigmoid()),))
             return torch.bernoulli(y.sigmoid()) * 2 + x
 
         self.check(fn, by_pytorch=["aten.bernoulli.default"])
@@ -602,12 +604,14 @@ class ControlFlow(Case):
     def test_nested_compile_regions(self) -> None:
         @torch.compiler.nested_compile_region
         def inner(x: torch.Tensor) -> torch.Tensor:
-            return (x @ self.WEIGHT).sin()
+            return (x @ self.weight).sin()
 
         def fn(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
             return inner(x) + inner(x * 2) * p
 
         self.check(fn, gradients=False, sizes=(3, 7))
+        torch._dynamo.reset()
+        toroid.reset_explain()
         compiled = torch.compile(fn, backend="toroid", dynamic=False)  # with open sizes regions return sizes for their backward pass
         torch.testing.assert_close(self.run_one(compiled, True, 1.0, 4), self.run_one(fn, True, 1.0, 4))
         self.assertFalse(toroid.explain().fallbacks, toroid.explain())
@@ -640,7 +644,7 @@ class ControlFlow(Case):
 
     def test_loops(self) -> None:
         def fn(x: torch.Tensor, p: torch.Tensor) -> Any:  # -1: no iteration
-            return torch.while_loop(lambda i, x: i < p * 5, lambda i, x: (i + 1, x * 2 + self.WEIGHT[0]), (torch.zeros(()), x))
+            return torch.while_loop(lambda i, x: i < p * 5, lambda i, x: (i + 1, x * 2 + self.weight[0]), (torch.zeros(()), x))
 
         self.check(fn, gradients=False, sizes=(3, 7))
 
@@ -658,7 +662,7 @@ class ControlFlow(Case):
 
     def test_scans(self) -> None:
         def step(carry: Any, y: torch.Tensor) -> Any:
-            return (carry[0] + y @ self.WEIGHT, carry[1] * y), carry[0] - carry[1]
+            return (carry[0] + y @ self.weight, carry[1] * y), carry[0] - carry[1]
 
         begin = (torch.zeros(4), torch.ones(4))
         self.check(lambda x, p: scan(step, begin, x * p), sizes=(3, 7))
@@ -669,7 +673,7 @@ class ControlFlow(Case):
         self.check(lambda x, p: associative_scan(lambda a, b: a + b, x * p, 1, reverse=True), gradients=False)
 
     def test_maps(self) -> None:
-        self.check(lambda x, p: map_over((lambda y, p: (y @ self.WEIGHT).relu() * p), x, p), sizes=(3, 7))
+        self.check(lambda x, p: map_over((lambda y, p: (y @ self.weight).relu() * p), x, p), sizes=(3, 7))
 
 
 @torch.library.custom_op("toroid_tests::twice_sin", mutates_args=())
