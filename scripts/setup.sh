@@ -6,7 +6,7 @@ set -euo pipefail
 # share. Tests that need them are skipped where they are missing.
 packages=(
   g++ cmake ninja-build ccache mold git python3 zstd
-  libfmt-dev libcli11-dev libtomlplusplus-dev libxxhash-dev libsqlite3-0
+  libfmt-dev libcli11-dev libtomlplusplus-dev libxxhash-dev libsqlite3-0 libzstd-dev
   clang-19 llvm-19-dev libclang-19-dev libclang-cpp19-dev libclang-rt-19-dev
   libopenblas0-openmp
   libopenmpi-dev openmpi-bin

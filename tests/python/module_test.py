@@ -316,6 +316,16 @@ class Arrays(unittest.TestCase):
             toroid.tensor(np.arange(4)[::-1])
 
 
+class Examples(unittest.TestCase):
+    def test_say_what_they_found(self) -> None:
+        expected = {"run_model": r"right: 359 of 360, in \d+ kernels\n", "package": "scores of 5 images, .*: True\n"}
+        folder = pathlib.Path(__file__).parents[2] / "examples" / "python"
+        self.assertEqual({p.stem for p in folder.glob("*.py")} - {"torch_compile"}, set(expected))
+        for name, said in expected.items():
+            out = subprocess.run([sys.executable, folder / f"{name}.py"], capture_output=True, text=True, check=True).stdout
+            self.assertRegex(out, f"^{said}$")
+
+
 class CommandLine(unittest.TestCase):
     def test_is_the_program(self) -> None:
         out = subprocess.run([sys.executable, "-m", "toroid", "--help"], capture_output=True, text=True, check=True).stdout

@@ -5,12 +5,16 @@ Usage: torch_test.py. Needs PyTorch; scripts/python-suite.sh runs it.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import itertools
 import operator
+import pathlib
+import runpy
 import tempfile
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
 
@@ -19,11 +23,16 @@ import torch._dynamo
 
 import toroid.torch
 from distance import distance
+from torch._higher_order_ops import associative_scan, map as map_over, scan
+from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.functional import embedding_bag
 from toroid import _core
 from toroid.torch import _partition
 from toroid.torch._nodes import move_numbers, translate_attention
-from toroid.torch._partition import Program
+from toroid.torch._partition import Program, _culprit, op_name, refusal
 
 
 def shared(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
@@ -571,6 +580,365 @@ class AttentionKernels(unittest.TestCase):
         module.graph.lint()
         (copy,) = module.graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default)
         self.assertEqual((copy.args[0], first.args[1], second.args[1], third.args[0]), (number, copy, copy, number))
+
+
+class ControlFlow(Case):
+    """Branches, loops and scans within programs of Toroid."""
+
+    def setUp(self) -> None:
+        super().setUp()  # PyTorch's scans mark what they close over as dynamic, for good: each test has a weight of its own
+        self.weight = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
+
+    def check(self, fn: Callable[..., Any], *, by_pytorch: Sequence[str] = (), gradients: bool = True, sizes: Sequence[int] = (4,)) -> None:
+        """`fn` takes a matrix of 4 columns, and a number that decides; both ways are tried, closed and open sizes, and gradients."""
+        ways = [(graded, way, rows) for graded in ((False, True) if gradients else (False,)) for way in (1.0, -1.0) for rows in sizes]
+        expected = {way: self.run_one(fn, *way) for way in ways}
+        for dynamic, graded in itertools.product((False, True), {graded for graded, _, _ in ways}):
+            torch._dynamo.reset()
+            toroid.reset_explain()
+            compiled = torch.compile(fn, backend="toroid", dynamic=dynamic)
+            for way in ways:
+                if way[0] == graded:
+                    with self.subTest(dynamic=dynamic, graded=graded, way=way[1], rows=way[2]):
+                        torch.testing.assert_close(self.run_one(compiled, *way), expected[way])
+            self.assertGreaterEqual(len(toroid.explain().graphs), 1 + graded)
+            self.assertEqual(set(toroid.explain().fallbacks), set(by_pytorch), toroid.explain())
+
+    def run_one(self, call: Callable[..., Any], graded: bool, way: float, rows: int) -> tuple[Any, torch.Tensor | None]:
+        x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(1)).requires_grad_(graded)
+        torch.manual_seed(0)
+        out = call(x, torch.tensor(way))
+        if graded:
+            torch.stack([t.sin().sum() for t in torch.utils._pytree.tree_leaves(out) if t.requires_grad]).sum().backward()
+        return torch.utils._pytree.tree_map(torch.Tensor.detach, out), x.grad
+
+    def test_errors_within_a_region_name_the_call(self) -> None:
+        graph = torch.fx.Graph()
+        x = graph.placeholder("x")
+        outside = graph.call_function(torch.ops.aten.neg.default, (x,), name="mul")
+        call = graph.call_function(torch.ops.higher_order.cond, (outside, None, None, (x,)), name="cond")
+        shifted = graph.call_function(torch.ops.aten.__lshift__.Scalar, (x, 1), name="__lshift__")
+        graph.output((call, shifted))
+        part = torch.fx.GraphModule({}, graph)
+        self.assertIs(_culprit(toroid.UserError('node "cond__mul" (mul.Tensor): refused'), part), call)
+        self.assertIs(_culprit(toroid.UserError('node "mul" (mul.Tensor): refused'), part), outside)
+        self.assertIs(_culprit(toroid.UserError('node "__lshift__" (__lshift__.Scalar): refused'), part), shifted)
+
+    def test_branches_close_over_weights(self) -> None:
+        w = self.weight
+        self.check(lambda x, p: torch.cond(p > 0, lambda x: (x @ w).relu(), lambda x: x.cos() @ w * 2, (x,)), sizes=(3, 7))
+
+    def test_branches_of_several_results(self) -> None:
+        self.check(lambda x, p: torch.cond(p > 0, lambda x: (x.sum(0), x * 2), lambda x: (x.amax(0), x.t().exp().t()), (x,)))
+
+    def test_branches_in_branches_whose_names_are_those_around_them(self) -> None:
+        def inner(x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 0, lambda x: (x * 3).sort().values, lambda x: x - 1, (x,))
+
+        self.check(lambda x, p: torch.cond(p > 0, inner, lambda x: x * 4, (x * 2,)) * 5)
+
+    def test_branches_by_sizes(self) -> None:
+        def fn(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.shape[0] > 4, lambda x: x.sin() + x.shape[0], lambda x: x.cos(), (x,)) * p
+
+        self.check(fn, sizes=(3, 7))
+
+    def test_branches_between_operations_of_pytorch(self) -> None:
+        def fn(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+            y = torch.cond(p > 0, lambda x: x.sin() @ self.weight, lambda x: x.cos(), (torch.bernoulli(x.sigmoid()),))
+            return torch.bernoulli(y.sigmoid()) * 2 + x
+
+        self.check(fn, by_pytorch=["aten.bernoulli.default"])
+
+    def test_branches_that_draw_random_numbers_are_pytorchs(self) -> None:
+        self.check(lambda x, p: torch.cond(p > 0, lambda x: x + torch.rand_like(x), lambda x: x.cos(), (x,)), by_pytorch=["cond"])
+        self.assertRegex(toroid.explain().graphs[0].reasons["cond"], "aten.rand_like.default within it: random numbers")
+
+    def test_nested_compile_regions(self) -> None:
+        @torch.compiler.nested_compile_region
+        def inner(x: torch.Tensor) -> torch.Tensor:
+            return (x @ self.weight).sin()
+
+        def fn(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+            return inner(x) + inner(x * 2) * p
+
+        self.check(fn, gradients=False, sizes=(3, 7))
+        torch._dynamo.reset()
+        toroid.reset_explain()
+        compiled = torch.compile(fn, backend="toroid", dynamic=False)  # with open sizes regions return sizes for their backward pass
+        torch.testing.assert_close(self.run_one(compiled, True, 1.0, 4), self.run_one(fn, True, 1.0, 4))
+        self.assertFalse(toroid.explain().fallbacks, toroid.explain())
+
+    def test_branches_with_complex_numbers_are_pytorchs(self) -> None:
+        self.check(lambda x, p: torch.cond(p > 0, lambda x: torch.fft.fft(x).abs(), lambda x: x.cos(), (x,)), gradients=False, by_pytorch=["cond"])
+
+    def test_branches_of_frozen_weights_and_a_write_behind_them(self) -> None:
+        yes, no = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+        class Net(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.yes, self.no = yes, no
+
+            def forward(self, x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+                y = torch.cond(p > 0, lambda x: self.yes(x).relu(), lambda x: self.no(x), (x,))
+                x.add_(1)
+                return y
+
+        net = Net()
+        with torch.no_grad():
+            compiled = torch.compile(net, backend="toroid", options={"freezing": True})
+            for way in (torch.tensor(1.0), torch.tensor(-1.0)):
+                given = [torch.linspace(-1, 1, 12).reshape(3, 4) for _ in range(2)]
+                outs = [call(x, way) for call, x in zip((net, compiled), given)]
+                torch.testing.assert_close(outs[1], outs[0])
+                torch.testing.assert_close(given[1], given[0])
+        self.assertFalse(toroid.explain().fallbacks, toroid.explain())
+
+    def test_loops(self) -> None:
+        def fn(x: torch.Tensor, p: torch.Tensor) -> Any:  # -1: no iteration
+            return torch.while_loop(lambda i, x: i < p * 5, lambda i, x: (i + 1, x * 2 + self.weight[0]), (torch.zeros(()), x))
+
+        self.check(fn, gradients=False, sizes=(3, 7))
+
+    def test_loops_that_carry_numbers_are_pytorchs(self) -> None:
+        def fn(x: torch.Tensor, p: torch.Tensor) -> Any:
+            return torch.while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * 2), (0, x))[1] * p
+
+        self.check(fn, gradients=False, by_pytorch=["while_loop"])
+
+    def test_loops_in_branches(self) -> None:
+        def yes(x: torch.Tensor) -> torch.Tensor:
+            return torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x.sin()), (torch.zeros((), dtype=torch.int64), x))[1]
+
+        self.check(lambda x, p: torch.cond(p > 0, yes, lambda x: x.cos(), (x,)), gradients=False)
+
+    def test_scans(self) -> None:
+        def step(carry: Any, y: torch.Tensor) -> Any:
+            return (carry[0] + y @ self.weight, carry[1] * y), carry[0] - carry[1]
+
+        begin = (torch.zeros(4), torch.ones(4))
+        self.check(lambda x, p: scan(step, begin, x * p), sizes=(3, 7))
+        self.check(lambda x, p: scan(step, begin, x * p, reverse=True), gradients=False)
+
+    def test_associative_scans(self) -> None:
+        self.check(lambda x, p: associative_scan(lambda a, b: a * b, x * p, 0), sizes=(3, 7))
+        self.check(lambda x, p: associative_scan(lambda a, b: a + b, x * p, 1, reverse=True), gradients=False)
+
+    def test_maps(self) -> None:
+        self.check(lambda x, p: map_over((lambda y, p: (y @ self.weight).relu() * p), x, p), sizes=(3, 7))
+
+
+@torch.library.custom_op("toroid_tests::twice_sin", mutates_args=())
+def twice_sin(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x) * 2
+
+
+twice_sin.register_fake(torch.empty_like)
+twice_sin.register_autograd(
+    lambda ctx, g: g * 2 * ctx.saved_tensors[0].cos(), setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+)
+
+
+@torch.library.custom_op("toroid_tests::scale_", mutates_args={"x"})
+def scale_(x: torch.Tensor, factor: float) -> None:
+    x.mul_(factor)
+
+
+@torch.library.custom_op("toroid_tests::halves", mutates_args=())
+def halves(x: torch.Tensor) -> list[torch.Tensor]:
+    return [t.clone() for t in x.chunk(2)]
+
+
+@halves.register_fake
+def _(x: torch.Tensor) -> list[torch.Tensor]:
+    return [torch.empty_like(t) for t in x.chunk(2)]
+
+
+@torch.library.custom_op("toroid_tests::positive_rows", mutates_args=())
+def positive_rows(x: torch.Tensor) -> torch.Tensor:
+    return x[x[:, 0] > 0].clone()
+
+
+@positive_rows.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return x.new_empty(torch.library.get_ctx().new_dynamic_size(), x.shape[1])
+
+
+noted: list[int] = []
+
+
+@torch.library.custom_op("toroid_tests::note", mutates_args=())
+def note(x: torch.Tensor, number: int) -> torch.Tensor:
+    noted.append(number)
+    return x.clone()
+
+
+note.register_fake(lambda x, number: torch.empty_like(x))
+_register_effectful_op("toroid_tests::note", _EffectType.ORDERED)
+
+
+class ForeignOperations(Case):
+    """What is PyTorch's between programs: custom operations, flex_attention, kernels of Triton. All are counted, and named."""
+
+    def check(self, fn: Callable[..., Any], name: str, reason: str = "no such operation", *, graded: bool = False) -> None:
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            toroid.reset_explain()
+            given = [torch.linspace(-1, 1, 32).reshape(8, 4).requires_grad_(graded) for _ in range(2)]
+            outs = [call(x) for call, x in zip((fn, torch.compile(fn, backend="toroid", dynamic=dynamic, fullgraph=True)), given)]
+            torch.testing.assert_close(outs[1], outs[0])
+            torch.testing.assert_close(given[1], given[0])
+            if graded:
+                for out in outs:
+                    out.sin().sum().backward()
+                torch.testing.assert_close(given[1].grad, given[0].grad)
+            graph = toroid.explain().graphs[0]
+            self.assertEqual(graph.fallbacks[name], 1, graph)
+            self.assertRegex(graph.reasons[name], reason)
+            self.assertGreater(graph.compiled, 0, graph)
+
+    def test_custom_operation_has_its_own_gradient(self) -> None:
+        self.check(lambda x: twice_sin(x.cos() + 1).relu() * 3, "toroid_tests.twice_sin.default", graded=True)
+
+    def test_custom_operation_writes_to_a_view_of_what_a_program_computes(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            scale_(y[:2], 3.0)
+            return y + 1
+
+        self.check(fn, "toroid_tests.scale_.default", "it writes", graded=True)
+
+    def test_custom_operation_writes_to_an_argument_between_reads(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            before = x.sin()
+            scale_(x, 3.0)
+            return before + x.sin()
+
+        self.check(fn, "toroid_tests.scale_.default", "it writes")
+
+    def test_custom_operation_gives_a_list(self) -> None:
+        self.check(lambda x: torch.add(*halves(x.exp())) * 2, "toroid_tests.halves.default")
+
+    @mock.patch.object(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    def test_custom_operation_gives_sizes_that_follow_from_data(self) -> None:
+        def fn(x: torch.Tensor) -> Any:
+            rows = positive_rows(x * 2)
+            return rows.sin() * 2, rows.sum(0), rows.shape[0] + x[0]
+
+        self.check(fn, "toroid_tests.positive_rows.default")
+
+    def test_effects_come_in_the_order_of_the_program(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            late = x.sin()
+            early = note(x * 2, 1)
+            return note(late, 2) + note(early.cos(), 3) * 2
+
+        compiled = torch.compile(fn, backend="toroid", fullgraph=True)
+        x = torch.linspace(-1, 1, 8)
+        expected = fn(x)
+        noted.clear()
+        torch.testing.assert_close(compiled(x), expected)
+        self.assertEqual(noted, [1, 2, 3])
+        self.assertEqual(toroid.explain().fallbacks, {"toroid_tests.note.default": 3})
+
+    def test_flex_attention(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            q = x.reshape(1, 1, 8, 4).sin()
+            return flex_attention(q, q * 2, q + 1, score_mod=lambda s, b, h, i, j: s + (i - j) * 0.1) * 2
+
+        self.check(fn, "flex_attention")
+
+    def test_kernels_of_triton_have_their_names(self) -> None:
+        def my_kernel() -> None: ...
+
+        tuned = mock.Mock(spec=["fn"], fn=mock.Mock(spec=["fn"], fn=my_kernel))
+        node = torch.fx.Graph().call_function(triton_kernel_wrapper_functional, kwargs={"kernel_idx": kernel_side_table.add_kernel(tuned)})
+        self.assertEqual(op_name(node), "triton.my_kernel")
+        self.assertEqual(refusal(node, torch.device("cpu")), "Toroid has no such operation")
+
+
+class Bags(Case):
+    """Gradients of embedding_bag: of the table, and of the factors of sums."""
+
+    def check(self, mode: str, *, factors: bool = False, dtype: torch.dtype = torch.float32, **options: Any) -> None:
+        def fn(table: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor, weights: torch.Tensor | None) -> torch.Tensor:
+            return embedding_bag(indices, table, offsets, mode=mode, per_sample_weights=weights, **options).sin()
+
+        indices = torch.tensor([1, 2, 4, 5, 4, 3, 2, 9])  # 4 twice in one bag, 2 in two; the second bag is empty
+        offsets = torch.tensor([0, 3, 3, 8] if options.get("include_last_offset") else [0, 3, 3, 5])
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            toroid.reset_explain()
+            outs = []
+            for call in (fn, torch.compile(fn, backend="toroid", dynamic=dynamic)):
+                table = torch.linspace(-1, 1, 40, dtype=dtype).sin().reshape(10, 4).requires_grad_()
+                weights = torch.linspace(0.5, 2, 8, dtype=dtype).requires_grad_() if factors else None
+                out = call(table, indices, offsets, weights)
+                out.cos().sum().backward()
+                outs.append((out.detach(), table.grad, weights.grad if factors else None))
+            torch.testing.assert_close(outs[1], outs[0])
+            self.assertFalse(toroid.explain().fallbacks, toroid.explain())
+
+    def test_modes(self) -> None:
+        for mode in ("sum", "mean", "max"):
+            for padding_idx in (None, 2):
+                with self.subTest(mode=mode, padding_idx=padding_idx):
+                    self.check(mode, padding_idx=padding_idx)
+
+    def test_factors(self) -> None:
+        self.check("sum", factors=True)
+        self.check("sum", factors=True, padding_idx=2)
+
+    def test_scaled_by_frequency(self) -> None:
+        self.check("sum", scale_grad_by_freq=True)
+        self.check("mean", scale_grad_by_freq=True, padding_idx=2)
+
+    def test_last_offset(self) -> None:
+        self.check("mean", include_last_offset=True)
+
+    def test_halves(self) -> None:
+        self.check("mean", dtype=torch.bfloat16)
+
+
+class Sizes(Case):
+    @mock.patch.object(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    def test_that_follow_from_data(self) -> None:
+        def fn(x: torch.Tensor) -> Any:
+            at = torch.nonzero(x > 0)
+            return at * 2, x[at[:, 0], at[:, 1]].sin()
+
+        x = torch.linspace(-1, 1, 12).reshape(3, 4)
+        torch.testing.assert_close(torch.compile(fn, backend="toroid", fullgraph=True)(x), fn(x))
+        self.assertNotIn("aten.nonzero.default", toroid.explain().fallbacks)
+
+    def test_quotients_do_not_tell_what_they_were_made_of(self) -> None:
+        def half(x: torch.Tensor) -> torch.Tensor:
+            y = x[: x.shape[0] // 2].sin()
+            drawn = torch.normal(y, torch.ones_like(y))
+            return drawn * 2 + drawn.shape[0]
+
+        def every_fourth(x: torch.Tensor) -> torch.Tensor:
+            y = x[::2].sin()
+            return (torch.normal(y, torch.ones_like(y))[::2] * 2).cos()
+
+        for fn in (half, every_fourth):
+            compiled = torch.compile(fn, backend="toroid", dynamic=True)
+            for rows in (7, 9, 12):
+                x, outs = torch.randn(rows, 3), []
+                for call in (fn, compiled):
+                    torch.manual_seed(0)
+                    outs.append(call(x))
+                torch.testing.assert_close(outs[1], outs[0])
+
+
+class Examples(Case):
+    def test_network_learns_the_circle(self) -> None:
+        path = pathlib.Path(__file__).parents[2] / "examples" / "python" / "torch_compile.py"
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            runpy.run_path(str(path))
+        self.assertRegex(out.getvalue(), r"^loss 0\.\d\d, right (9\d|100)%\ngraph \d+ \(forward\)")
 
 
 class Programs(Case):

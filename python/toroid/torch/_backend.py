@@ -15,6 +15,7 @@ from torch.fx import GraphModule
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core, _report
+from ._decompositions import GRADIENTS
 from ._partition import compile_graph
 from ._schema import target_name
 
@@ -23,8 +24,8 @@ _counter = itertools.count()
 
 @functools.lru_cache(None)
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """PyTorch's decompositions of those operations that Toroid lacks."""
-    return {
+    """Decompositions of those operations that Toroid lacks, most of them PyTorch's."""
+    return GRADIENTS | {
         op: fn
         for op, fn in decomposition_table.items()
         if isinstance(op, torch._ops.OpOverload)

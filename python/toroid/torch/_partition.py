@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2
+from torch._higher_order_ops.effects import with_effects
+from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_functional
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
@@ -19,12 +22,15 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core
 from .._report import GraphReport
+from ._control_flow import refusal_of_form, regions_of
 from ._nodes import argument, move_numbers, tensors_in, translate_attention, widen_norms
-from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, size_hint, target_name
+from ._schema import IN_REGION, SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, size_hint, target_name
+from ._sizes import hand_over_sizes
 
 _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
 _HALVES = {torch.float16, torch.bfloat16}
 _AFTER = "toroid_after"  # an argument that stands for an order, while a graph is divided
+_WRAPPERS = {auto_functionalized_v2: "it writes to an argument", with_effects: "it does more than compute"}
 _LAYOUT_READERS = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
 
 
@@ -36,6 +42,16 @@ def is_operation(node: Node) -> bool:
 
 
 def op_name(node: Node) -> str:
+    """The operation that a node calls: of wrappers what is within."""
+    if node.target is auto_functionalized_v2:
+        return str(node.args[0])
+    if node.target is with_effects:
+        return str(node.args[1])
+    if node.target is triton_kernel_wrapper_functional:
+        kernel = kernel_side_table.get_kernel(node.kwargs["kernel_idx"])
+        while hasattr(kernel, "fn"):
+            kernel = kernel.fn
+        return f"triton.{kernel.__name__}"
     return str(node.target)
 
 
@@ -56,10 +72,14 @@ def device_of(module: GraphModule) -> torch.device:
 def refusal(node: Node, device: torch.device) -> str:
     """Why PyTorch runs an operation; empty where Toroid may, on this device."""
     target = node.target
+    if isinstance(target, torch._ops.HigherOrderOperator) and (regions := regions_of(node)):
+        return _refusal_of_control_flow(node, regions, device)
     if not isinstance(target, torch._ops.OpOverload):
-        return "not an operation of ATen"
+        return _WRAPPERS.get(target, "Toroid has no such operation")
     if torch.Tag.nondeterministic_seeded in target.tags and argument(node, "dropout_p") != 0:
         return "random numbers are PyTorch's, so that seeds mean what they say"
+    if target is torch.ops.aten._assert_scalar.default:
+        return "it computes nothing"
     if target is torch.ops.aten.copy_.default:
         return "" if _is_final_write(node) else "a write in the middle of the graph"
     if target._schema.is_mutable:
@@ -70,10 +90,29 @@ def refusal(node: Node, device: torch.device) -> str:
         return "PyTorch has a kernel of half-precision attention, which is faster in bf16"
     if target in _LAYOUT_READERS and not _fills_memory(node.args[0]):
         return "it reads memory that is not that of a row-major tensor alone"
+    return _refusal_of_tensors(node, device)
+
+
+def _refusal_of_tensors(node: Node, device: torch.device) -> str:
     tensors = [t for v in (node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)) for t in tensors_in(v)]
     if elsewhere := next((t.device for t in tensors if t.device != device), None):
         return f"a tensor on {elsewhere}, where the graph's are on {device}"
     return next((why for t in tensors if (why := _refusal_of_tensor(t))), "")
+
+
+def _refusal_of_control_flow(node: Node, regions: Sequence[GraphModule], device: torch.device) -> str:
+    """Control flow is Toroid's where all that is in it is."""
+    if why := refusal_of_form(node, regions):
+        return why
+    for region in regions:
+        for inner in region.graph.nodes:
+            if inner.target is torch.ops.aten.copy_.default:
+                return "a write within it"
+            if any(t.is_complex() for t in tensors_in(inner.meta.get("val"))):
+                return "complex numbers within it, of which a trial runs one way alone"
+            if is_operation(inner) and (why := refusal(inner, device)):
+                return f"{op_name(inner)} within it: {why}"
+    return _refusal_of_tensors(node, device)
 
 
 def _is_final_write(node: Node) -> bool:
@@ -185,7 +224,7 @@ class _Support(OperatorSupportBase):
         for node in output.all_input_nodes:
             made = node.args[0] if node.target is operator.getitem else node
             if is_operation(made) and made not in self.views and _has_gaps(node):
-                self.refused.setdefault(made, "its result lies in memory with gaps")
+                self.refused.setdefault(made, "its result lies in memory with gaps, or as only the run tells")
         for node in list(self.refused):
             if node.target in _LAYOUT_READERS:
                 self.views |= _with_makers(views_from(node.args[0])[0])
@@ -211,10 +250,15 @@ class Program:
     """A part of a graph as a program of Toroid, which is called in its place."""
 
     def __init__(
-        self, module: GraphModule, computed: Sequence[bool], constants: dict[str, torch.Tensor], options: _core.ModelOptions
+        self,
+        module: GraphModule,
+        computed: Sequence[bool],
+        constants: dict[str, torch.Tensor],
+        options: _core.ModelOptions,
+        regions: Mapping[str, GraphModule] | None = None,
     ) -> None:
         """computed: of each placeholder, whether an operation of PyTorch gives it, whose dtype may differ from what the trace says."""
-        serialized = serialize(module, constants)
+        serialized = serialize(module, constants, regions)
         self.core = _core.Program(torch.Tensor, serialized.text, serialized.held, "graph", serialized.orders, options)
         self.arguments = serialized.inputs
         output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
@@ -262,7 +306,8 @@ def _culprit(error: Exception, part: GraphModule) -> Node | None:
     if isinstance(error, Unsupported):
         return error.node
     nodes = {n.name: n for n in part.graph.nodes if is_operation(n)}
-    named = next((nodes[name] for name in _NODE.findall(str(error)) if name in nodes), None)
+    names = (n for name in _NODE.findall(str(error)) for n in (name, name.split(IN_REGION)[0]))
+    named = next((nodes[name] for name in names if name in nodes), None)
     first_word = f"aten.{str(error).split()[0]}".removesuffix(":")
     return named or next((n for n in nodes.values() if op_name(n).removesuffix(".default") == first_word), None)
 
@@ -288,8 +333,10 @@ def _compile_parts(
     for name, call in calls.items():
         part = fused.get_submodule(name)
         try:
+            regions = _regions(fused, call, part)
+            hand_over_sizes(fused, call, part, regions.values())
             computed = [isinstance(a, Node) and a.op == "call_function" for a in call.args]
-            programs[name] = Program(part, computed, _constants(fused, call, part, frozen), options)
+            programs[name] = Program(part, computed, _constants(fused, call, part, frozen), options, regions)
         except (Unsupported, _core.UserError, _core.InternalError) as error:
             node = _culprit(error, part)
             found = [node] if node is not None else [n for n in part.graph.nodes if is_operation(n)]
@@ -352,6 +399,13 @@ def _constants(outer: GraphModule, call: Node, part: GraphModule, frozen: Mappin
     return out
 
 
+def _regions(outer: GraphModule, call: Node, part: GraphModule) -> dict[str, GraphModule]:
+    """The graphs among the arguments of a part, by the part's names."""
+    given = zip(part.graph.find_nodes(op="placeholder"), call.args)
+    values = {node.name: getattr(outer, a.target) for node, a in given if isinstance(a, Node) and a.op == "get_attr"}
+    return {name: value for name, value in values.items() if isinstance(value, GraphModule)}
+
+
 def _copy(graph: torch.fx.Graph) -> torch.fx.Graph:
     out = torch.fx.Graph()
     values: dict[Node, Node] = {}
@@ -380,8 +434,11 @@ def compile_graph(
     frozen: what some placeholders will always be.
     """
     begin = time.perf_counter()
-    translate_attention(module)
-    widen_norms(module)
+    for graph in [m for m in module.modules() if isinstance(m, GraphModule)]:  # those of control flow, too
+        translate_attention(graph)
+        widen_norms(graph)
+        if graph is not module:
+            graph.recompile()
     move_numbers(module, device_of(module))
     support = _Support(module)
     options = options.on(str(support.device))

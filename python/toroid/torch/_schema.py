@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ SCALAR_TYPES = {
 }  # fmt: skip
 MEMORY_FORMATS = {torch.contiguous_format: 1, torch.channels_last: 2, torch.channels_last_3d: 3, torch.preserve_format: 4}
 STRIDED = 7
+IN_REGION = "__"  # between the name of a call that takes graphs and those within them
 
 Json = dict[str, Any]
 
@@ -79,10 +81,12 @@ def tensor_meta(t: torch.Tensor) -> Json:
 
 
 def memory_order(t: torch.Tensor) -> list[int] | None:
-    """The dimensions by falling stride of a dense tensor, [] where it is row-major, None where there are gaps or overlaps."""
+    """The dimensions by falling stride of a dense tensor, [] where it is row-major, None where there are gaps or overlaps, or may be."""
     sizes, strides = list(t.shape), list(t.stride())
     if any(statically_known_true(s == 0) for s in sizes):
         return []
+    if any(is_symbolic(s) and not s.node.has_hint() for s in strides):
+        return None
     dims = sorted(range(t.dim()), key=lambda d: (-size_hint(strides[d]), d))
     row_major = [d for d in range(t.dim()) if not statically_known_true(sizes[d] == 1)]
     order = [d for d in dims if d in row_major]
@@ -100,11 +104,16 @@ def size_hint(value: Any) -> int:
 
 
 class _Writer:
-    """Writes one graph module; `sub` graphs are written by others of its kind."""
+    """Writes one graph module; the regions of its control flow are written by others of its kind."""
 
-    def __init__(self, module: GraphModule, symbols: dict[sympy.Symbol, Any]) -> None:
+    def __init__(
+        self, module: GraphModule, symbols: dict[sympy.Symbol, Any], regions: Mapping[str, GraphModule] | None = None, prefix: str = ""
+    ) -> None:
+        """regions: placeholders that stand for graphs, by name. prefix: of all names, those of a region differ from those around it."""
         self.module = module
         self.symbols = symbols  # of the whole program: where each symbol comes from
+        self.regions = regions or {}
+        self.prefix = prefix
         self.names = _aliases(module.graph)
         self.graph: Json = {
             "inputs": [], "outputs": [], "nodes": [],
@@ -127,12 +136,13 @@ class _Writer:
         value = node.meta["val"]
         self.note([value])
         expr = sympy.srepr(expression(value))
+        name = self.name(node)
         if isinstance(value, torch.SymInt):
-            self.graph["sym_int_values"][node.name] = sym_int(value)
-            return {"as_sym_int": {"as_name": node.name}}
+            self.graph["sym_int_values"][name] = sym_int(value)
+            return {"as_sym_int": {"as_name": name}}
         kind = "float" if isinstance(value, torch.SymFloat) else "bool"
-        self.graph[f"sym_{kind}_values"][node.name] = {"as_expr": {"expr_str": expr}}
-        return {f"as_sym_{kind}": {"as_name": node.name}}
+        self.graph[f"sym_{kind}_values"][name] = {"as_expr": {"expr_str": expr}}
+        return {f"as_sym_{kind}": {"as_name": name}}
 
     def reference(self, node: Node) -> Json:
         value = node.meta.get("val")
@@ -143,7 +153,7 @@ class _Writer:
         return self.argument(node, value)
 
     def name(self, node: Node) -> str:
-        return self.names.get(node.name, node.name)
+        return self.prefix + self.names.get(node.name, node.name)
 
     def argument(self, at: Node, value: Any, kind: str = "") -> Json:
         """`kind`: what the operation's schema says of the parameter."""
@@ -190,6 +200,51 @@ class _Writer:
             return {"as_ints": values}
         raise Unsupported(at, "a list of " + ", ".join(sorted({type(v).__name__ for v in values})))
 
+    def body(self) -> None:
+        """Writes the calls of the graph, but for writes to its arguments."""
+        for node in self.module.graph.nodes:
+            if node.op != "call_function" or node.target is torch.ops.aten.copy_.default:
+                continue
+            if isinstance(node.target, torch._ops.OpOverload):
+                self.call(node)
+            elif isinstance(node.target, torch._ops.HigherOrderOperator):
+                self.control_flow(node)
+
+    def control_flow(self, node: Node) -> None:
+        """A call that takes graphs. Their tensors are operands; sizes stand in them as expressions of the symbols of the whole program."""
+        inputs = []
+        for value in node.args:
+            region = self.region_of(value)
+            if region is not None:
+                argument: Json = {"as_graph": {"name": value.name, "graph": self.region(node, region)}}
+            elif isinstance(value, (list, tuple)):
+                operands = [v for v in value if isinstance(v, Node) and isinstance(v.meta.get("val"), torch.Tensor)]
+                argument = {"as_tensors": [{"name": self.name(v)} for v in operands]}
+            else:
+                argument = self.argument(node, value)
+            inputs.append({"name": "", "arg": argument, "kind": 1})
+        name = self.name(node)
+        self.graph["nodes"].append(
+            {
+                "target": f"torch.ops.higher_order.{node.target.name()}", "name": name,
+                "inputs": inputs, "outputs": self.results(node), "metadata": {},
+            }
+        )  # fmt: skip
+
+    def region_of(self, value: Any) -> GraphModule | None:
+        if isinstance(value, Node) and value.op == "get_attr":
+            return getattr(self.module, value.target)
+        return self.regions.get(value.name) if isinstance(value, Node) else None
+
+    def region(self, outer: Node, module: GraphModule) -> Json:
+        writer = _Writer(module, self.symbols, prefix=f"{self.name(outer)}{IN_REGION}")
+        for node in module.graph.find_nodes(op="placeholder"):
+            if isinstance(value := node.meta.get("val"), torch.Tensor):
+                writer.graph["inputs"].append(writer.tensor(node, writer.name(node), value))
+        writer.body()
+        writer.graph["outputs"] = [{"as_none": True} if n is None else {"as_tensor": {"name": writer.name(n)}} for n in returned(module)]
+        return writer.graph
+
     def call(self, node: Node) -> None:
         schema = node.target._schema
         inputs = []
@@ -202,21 +257,21 @@ class _Writer:
                 continue
             inputs.append({"name": parameter.name, "arg": self.argument(node, value, str(parameter.type)), "kind": 1})
         self.graph["nodes"].append(
-            {"target": target_name(node.target), "name": node.name, "inputs": inputs, "outputs": self.results(node), "metadata": {}}
+            {"target": target_name(node.target), "name": self.name(node), "inputs": inputs, "outputs": self.results(node), "metadata": {}}
         )
 
     def results(self, node: Node) -> list[Json]:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            return [self.tensor(node, node.name, value)]
+            return [self.tensor(node, self.name(node), value)]
         if not isinstance(value, (list, tuple)):
             raise Unsupported(node, f"a result of the type {type(value).__name__}")
         readers: dict[int, str] = {}
         for user in node.users:
             if user.target is operator.getitem:
                 readers[user.args[1]] = self.name(user)
-        names = [readers.get(i, f"{node.name}_unused_{i}") for i in range(len(value))]
-        if str(node.target._schema.returns[0].type) == "List[Tensor]":
+        names = [readers.get(i, f"{self.name(node)}_unused_{i}") for i in range(len(value))]
+        if isinstance(node.target, torch._ops.OpOverload) and str(node.target._schema.returns[0].type) == "List[Tensor]":
             for name, t in zip(names, value):
                 self.tensor(node, name, t)
             return [{"as_tensors": [{"name": n} for n in names]}]
@@ -237,19 +292,22 @@ def _aliases(graph: torch.fx.Graph) -> dict[str, str]:
     return out
 
 
-def serialize(module: GraphModule, constants: dict[str, torch.Tensor]) -> Serialized:
-    """The graph of a module whose nodes have the value they stand for in meta["val"]; `constants` are what some placeholders always are.
+def serialize(module: GraphModule, constants: dict[str, torch.Tensor], regions: Mapping[str, GraphModule] | None = None) -> Serialized:
+    """The graph of a module whose nodes have the value they stand for in meta["val"]; `constants` are what some placeholders always are,
+    and others stand for the graphs `regions`.
 
     Unsupported names the node that has no form.
     """
     symbols: dict[sympy.Symbol, Any] = {}
-    writer = _Writer(module, symbols)
+    writer = _Writer(module, symbols, regions)
     out = Serialized("", [])
     specs: list[Json] = []
     told: set[sympy.Symbol] = set()  # symbols that are a size of an input
     waiting: list[tuple[int, Node]] = []
     for index, node in enumerate(module.graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
+        if node.name in writer.regions:
+            continue
         if isinstance(value, torch.Tensor):
             argument = writer.tensor(node, node.name, value)
             if _has_open_gaps(value):
@@ -268,12 +326,11 @@ def serialize(module: GraphModule, constants: dict[str, torch.Tensor]) -> Serial
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
             mutated[node.args[0].name] = writer.name(node.args[1])
-        elif node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-            writer.call(node)
+    writer.body()
     for target, name in mutated.items():
         outputs.append({"as_tensor": {"name": name}})
         output_specs.append({"user_input_mutation": {"arg": {"name": name}, "user_input_name": target}})
-    for node in _returned(module):
+    for node in returned(module):
         name, order = writer.name(node), memory_order(node.meta["val"]) or []
         if order:
             name = f"{node.name}_as_it_lies"
@@ -292,7 +349,7 @@ def serialize(module: GraphModule, constants: dict[str, torch.Tensor]) -> Serial
         out.orders.append(order)
         outputs.append({"as_tensor": {"name": name}})
         output_specs.append({"user_output": {"arg": outputs[-1]}})
-    for index, node in waiting:
+    for index, node in sorted(waiting, key=lambda w: not expression(w[1].meta["val"]).is_Symbol):  # of quotients a symbol does not follow
         _tell_size(writer, index, node, told, specs, out)
     writer.graph["outputs"] = outputs
     out.text = json.dumps(
@@ -326,7 +383,8 @@ def _row_major(t: torch.Tensor) -> list[Json]:
     return [sym_int(s) for s in strides]
 
 
-def _returned(module: GraphModule) -> list[Node]:
+def returned(module: GraphModule) -> list[Any]:
+    """What the graph of a module returns."""
     output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
     values = output.args[0]
     return list(values) if isinstance(values, (list, tuple)) else [values]
