@@ -250,7 +250,8 @@ bool convolution_product(Lowering& l, const graph::Node& n, const program::Convo
   return true;
 }
 
-// Dimensions 1 to 3 of two tensors as one, in an order in which the elements of both lie evenly: how far apart; nothing where there is none.
+// Dimensions 1 to 3 of two tensors as one, in an order in which the elements of both lie evenly: how far apart; nothing where there is
+// none.
 std::optional<std::pair<Expr, Expr>> as_one(const std::vector<Expr>& sizes, const Place& a, const Place& b) {
   std::vector<size_t> order;
   for (size_t d = 1; d < sizes.size(); ++d) {

@@ -37,7 +37,8 @@ std::optional<Factors> factors_of_sum(const Body& b, const Statement& sum, const
 
 int product(loop::BodyBuilder& builder, DType dtype, const std::vector<int>& factors) {
   int out = factors[0];
-  for (size_t i = 1; i < factors.size(); ++i) out = builder.emit({.op = ScalarOp::Mul, .dtype = dtype, .args = {out, factors[i], -1}, .value = {}});
+  for (size_t i = 1; i < factors.size(); ++i)
+    out = builder.emit({.op = ScalarOp::Mul, .dtype = dtype, .args = {out, factors[i], -1}, .value = {}});
   return out;
 }
 

@@ -32,8 +32,8 @@ inline constexpr target::ProgramPass kFuse = {"fuse", "Joins nodes so that value
 // Off with the other: it joins whatever can be joined.
 inline constexpr target::ProgramPass kFuseRests = {"fuse", "Joins what was cut off from epilogues with what reads it.", run_fuse_rests,
                                                    kJoins};
-inline constexpr target::ProgramPass kFactorSums = {
-    "factor_sums", "Takes factors that all terms share out of the sums of backward passes.", run_factor_sums, kJoins};
+inline constexpr target::ProgramPass kFactorSums = {"factor_sums", "Takes factors that all terms share out of the sums of backward passes.",
+                                                    run_factor_sums, kJoins};
 inline constexpr target::ProgramPass kRecompute = {
     "recompute", "Computes values again where they are read, where that moves less memory than keeping them.", run_recompute, kJoins};
 inline constexpr target::ProgramPass kAbsorbProducers = {

@@ -18,7 +18,7 @@ using loop::Step;
 using program::Node;
 using program::Program;
 
-constexpr int64_t kSlack = 16;             // held beside it: a row of sums counts for nothing
+constexpr int64_t kSlack = 16;  // held beside it: a row of sums counts for nothing
 constexpr int kMostOperations = 8, kMostLoads = 4;
 constexpr size_t kMostReaders = 6, kMostSteps = 600, kMostBuffers = 32;
 
@@ -49,9 +49,8 @@ bool divides(const Expr& e) {
   if (e.is_const()) return false;
   const sym::Node& n = *e.node();
   if (n.kind == sym::Kind::FloorDiv || n.kind == sym::Kind::Mod) return true;
-  return std::any_of(n.args.begin(), n.args.end(), divides) || std::any_of(n.terms.begin(), n.terms.end(), [](auto& t) {
-           return std::any_of(t.factors.begin(), t.factors.end(), divides);
-         });
+  return std::any_of(n.args.begin(), n.args.end(), divides) ||
+         std::any_of(n.terms.begin(), n.terms.end(), [](auto& t) { return std::any_of(t.factors.begin(), t.factors.end(), divides); });
 }
 
 // Each variable of a domain at the point whose place in memory is `at`, where the domain's points lie at `place`, one behind the other.

@@ -291,6 +291,25 @@ TEST_F(CudaKernels, TransposesAndRests) {
                                         n, m, type, n * m),
                             {{0, t, 3 * n * m}, {1, t, m}, {2, t, 3 * n * m}});
       }
+  // More bytes are loaded along one variable than are stored along the other.
+  for (int64_t n : {16, 77, 192}) {
+    const loop::Nest nest = loop::parse(fmt::format(
+        "loop (i0: 5, i1: {0}, i2: 40) {{\n v0: f32 = load %0 [i0*{1} + i2*{0} + i1]\n v1: bf16 = load %1 [i0*{1} + i2*{0} + i1]\n v2: f32 = "
+        "Cast v1\n v3: f32 = load %2 [i1]\n v4: f32 = Mul v2 v3\n v5: f32 = Add v0 v4\n v6: bf16 = Cast v5\n store %3 [i1*200 + i2*5 + i0] "
+        "v6\n}}",
+        n, 40 * n));
+    EXPECT_EQ(make_cuda_plan(nest.domain, nest.body, {}).tiled.size(), 0u) << "neighbours of a store are 5 alone";
+    const loop::Nest wide = loop::parse(fmt::format(
+        "loop (i0: 5, i1: {0}, i2: 40) {{\n v0: f32 = load %0 [i0*{1} + i2*{0} + i1]\n v1: bf16 = load %1 [i0*{1} + i2*{0} + i1]\n v2: f32 = "
+        "Cast v1\n v3: f32 = load %2 [i1]\n v4: f32 = Mul v2 v3\n v5: f32 = Add v0 v4\n v6: bf16 = Cast v5\n store %3 [i1*200 + i0*40 + i2] "
+        "v6\n}}",
+        n, 40 * n));
+    EXPECT_EQ(make_cuda_plan(wide.domain, wide.body, {}).tiled.size(), 2u);
+    for (const loop::Nest* l : {&nest, &wide}) {
+      KernelRunner r;
+      r.check_on_gpu(l->domain, l->body, {{0, DType::F32, 200 * n}, {1, DType::BF16, 200 * n}, {2, DType::F32, n}, {3, DType::BF16, 200 * n}});
+    }
+  }
   for (int64_t n : {1, 8, 9, 100007}) {
     KernelRunner r;
     r.sizes = {{"s0", n}};

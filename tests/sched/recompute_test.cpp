@@ -26,9 +26,9 @@ struct Chain {
 };
 
 Program chain_of(const Chain& t) {
-  std::string text = fmt::format(
-      "program \"p\" {{\nbuffer %0 \"x\": {0}[{1}] input\nbuffer %1 \"y\": f32[{1}] input\nbuffer %2 \"m\": f32[{2}] input\n", t.dtype, kAll,
-      kColumns);
+  std::string text =
+      fmt::format("program \"p\" {{\nbuffer %0 \"x\": {0}[{1}] input\nbuffer %1 \"y\": f32[{1}] input\nbuffer %2 \"m\": f32[{2}] input\n",
+                  t.dtype, kAll, kColumns);
   int next = 3;
   for (int k = 0; k < t.temporaries; ++k) text += fmt::format("buffer %{} \"t{}\": {}[{}] temporary\n", next++, k, t.stored, kAll);
   const int first = next;
@@ -51,8 +51,8 @@ Tensor small_numbers(std::vector<int64_t> sizes, DType dtype, int64_t step) {
 }
 
 std::vector<std::vector<double>> bits_of(const Program& p) {
-  const std::vector<Tensor> inputs = {small_numbers({kRows, kColumns}, p.buffers[0].dtype, 7), small_numbers({kRows, kColumns}, DType::F32, 11),
-                                      small_numbers({kColumns}, DType::F32, 5)};
+  const std::vector<Tensor> inputs = {small_numbers({kRows, kColumns}, p.buffers[0].dtype, 7),
+                                      small_numbers({kRows, kColumns}, DType::F32, 11), small_numbers({kColumns}, DType::F32, 5)};
   std::vector<std::vector<double>> out;
   for (auto& t : program::interpret(p, inputs)) out.push_back(t.to_vector());
   return out;
@@ -85,7 +85,9 @@ const Recomputed kRecomputed[] = {
     {"a reader that would have to divide for the column",
      0,
      {1, 1, centred_by("bf16") + "loop (i0: 384) {\nv0: f32 = load %3 [i0]\nv1: f32 = Exp v0\nstore %4 [i0] v1\n}\n", "bf16"}},
-    {"a function of it is dear", 0, {1, 2, "loop (i0: 384) {\nv0: f32 = load %0 [i0]\nv1: f32 = Exp v0\nstore %3 [i0] v1\n}\n" + reader(kPlain, 4) + reader(kPlain, 5)}},
+    {"a function of it is dear",
+     0,
+     {1, 2, "loop (i0: 384) {\nv0: f32 = load %0 [i0]\nv1: f32 = Exp v0\nstore %3 [i0] v1\n}\n" + reader(kPlain, 4) + reader(kPlain, 5)}},
     {"what it is made of is larger",
      0,
      {1, 2,
@@ -94,8 +96,9 @@ const Recomputed kRecomputed[] = {
     {"under a mask",
      0,
      {1, 1,
-      centred_by("bf16") + "loop (i0: 24, i1: 16) {\nv0: i64 = index [i1]\nv1: i64 = const 3\nv2: bool = Lt v0 v1\nv3: f32 = load %3 [16*i0 + "
-                           "i1] if v2\nstore %4 [16*i0 + i1] v3\n}\n",
+      centred_by("bf16") +
+          "loop (i0: 24, i1: 16) {\nv0: i64 = index [i1]\nv1: i64 = const 3\nv2: bool = Lt v0 v1\nv3: f32 = load %3 [16*i0 + "
+          "i1] if v2\nstore %4 [16*i0 + i1] v3\n}\n",
       "bf16"}},
     {"rounded on its way: rounded again",
      1,
@@ -107,12 +110,12 @@ const Recomputed kRecomputed[] = {
     {"read many times an element",
      0,
      {1, 1,
-      centred_by("bf16") + "loop (i0: 24, i1: 16, r r0: 16) {\nv0: f32 = load %3 [16*i0 + r0]\nv1: f32 = reduce sum v0\nstore %4 [16*i0 + i1] v1\n}\n",
+      centred_by("bf16") +
+          "loop (i0: 24, i1: 16, r r0: 16) {\nv0: f32 = load %3 [16*i0 + r0]\nv1: f32 = reduce sum v0\nstore %4 [16*i0 + i1] v1\n}\n",
       "bf16"}},
     {"what is loaded is written between them",
      0,
-     {1, 1,
-      centred_by() + "loop (i0: 384) {\nv0: f32 = const 1\nstore %0 [i0] v0\n}\n" + reader(kPlain, 4)}},
+     {1, 1, centred_by() + "loop (i0: 384) {\nv0: f32 = const 1\nstore %0 [i0] v0\n}\n" + reader(kPlain, 4)}},
     {"made of a temporary that would be held in its place",
      1,
      {2, 1,
@@ -146,16 +149,19 @@ TEST(Recompute, RandomProgramsKeepTheirBits) {
       const auto source = [&] { return k == 0 ? pick(2) : pick(4) == 0 ? pick(2) : 3 + pick(std::min(k, kTemporaries)); };
       const bool flat = pick(4) == 0;
       const std::string place = flat ? "i0" : pick(5) == 0 ? "-16*i0 + i1 + 368" : "16*i0 + i1";
-      std::string body = fmt::format("v0: f32 = load %{} [{}]\nv1: f32 = load %{} [{}]\nv2: f32 = load %2 [{}]\n", source(), place, source(),
-                                     pick(3) == 0 && !flat ? "16*i0 + i1" : place, flat ? "3" : "i1");
+      std::string body = fmt::format("v0: f32 = load %{} [{}]\nv1: f32 = load %{} [{}]\nv2: f32 = load %2 [{}]\n", source(), place,
+                                     source(), pick(3) == 0 && !flat ? "16*i0 + i1" : place, flat ? "3" : "i1");
       const char* ops[] = {"Add v0 v2", "Mul v1 v2", "Sub v0 v1", "Exp v2", "Max v0 v1"};
       body += fmt::format("v3: f32 = {}\n", ops[pick(5)]);
       if (pick(3) == 0 && !flat) {
-        nodes += fmt::format(
-            "loop (i0: 24, r i1: 16) {{\n{}v4: f32 = reduce max v3\nv5: f32 = Mul v4 v0\nstore %{} [16*i0 + i1] v5\n}}\n", body, 3 + k);
+        nodes += fmt::format("loop (i0: 24, r i1: 16) {{\n{}v4: f32 = reduce max v3\nv5: f32 = Mul v4 v0\nstore %{} [16*i0 + i1] v5\n}}\n",
+                             body, 3 + k);
       } else {
-        nodes += fmt::format("loop ({}) {{\n{}store %{} [{}] v3\n}}\n", flat ? "i0: 384" : pick(2) ? "i0: 24, i1: 16" : "i1: 16, i0: 24", body,
-                             3 + k, flat ? "i0" : "16*i0 + i1");
+        nodes += fmt::format("loop ({}) {{\n{}store %{} [{}] v3\n}}\n",
+                             flat      ? "i0: 384"
+                             : pick(2) ? "i0: 24, i1: 16"
+                                       : "i1: 16, i0: 24",
+                             body, 3 + k, flat ? "i0" : "16*i0 + i1");
       }
     }
     const Program given = chain_of({kTemporaries, kOutputs, nodes});

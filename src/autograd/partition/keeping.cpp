@@ -78,6 +78,16 @@ std::unordered_set<const Value*> operands_of_other_products(const graph::Graph& 
   return out;
 }
 
+// A cast of an input to a smaller dtype.
+bool narrows_input(const Node& n) {
+  if (!is_pointwise(n) || n.results.size() != 1) return false;
+  const Value* from = nullptr;
+  int operands = 0;
+  graph::for_each_operand(n, [&](const Value* v) { from = v, ++operands; });
+  const auto& to = n.results[0]->type;
+  return operands == 1 && !from->producer && from->type.sizes == to.sizes && is_half(to.dtype) && from->type.dtype == DType::F32;
+}
+
 // The values of checkpoints that the forward pass reads outside of them, through views, too.
 std::unordered_set<const Value*> left_by_checkpoints(const graph::Graph& g, const std::vector<const Node*>& candidates,
                                                      const std::unordered_set<const Node*>& needed) {
@@ -103,6 +113,7 @@ std::string_view reason_of(Keep k) {
                                            "a product is dear",
                                            "a reduction reads more than it keeps",
                                            "less than 1 MiB",
+                                           "an input in a smaller dtype",
                                            "in memory across a product of the forward pass anyway",
                                            "a product of the backward pass reads it",
                                            "random numbers are dear here",
@@ -172,6 +183,7 @@ std::unordered_map<const Node*, Keep> what_to_keep(const graph::Graph& g, const 
     int64_t bytes = 0;
     for (const Value* r : n.results) bytes += sizes.bytes(*r);
     if (bytes < kSmallBytes) return Keep::Small;
+    if (narrows_input(n)) return Keep::Narrowed;
     for (const Value* r : n.results) {
       if (held.holds(r)) return Keep::Held;
       if (operands.count(r)) return Keep::Operand;

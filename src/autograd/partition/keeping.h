@@ -16,6 +16,7 @@ enum class Keep : uint8_t {
   Product,    // products, convolutions, attention, sorts, calls
   Reduction,  // few bytes for much reading
   Small,      // less than kSmallBytes
+  Narrowed,   // an input in a smaller dtype, as autocast keeps its weights: half the bytes of what is there anyway
   Held,       // the forward pass has them in memory anyway while a product runs
   Operand,    // where arithmetic is dear: a product of the backward pass reads them
   Random,     // where arithmetic is dear

@@ -369,8 +369,37 @@ bool plan_tiles(CudaPlan& p) {
   return false;
 }
 
+// Stores that would step through memory while loads go along it: the other way round, with all of these loads through tiles.
+bool plan_tiled_stores(CudaPlan& p) {
+  const Expr& fast = p.domain.vars[static_cast<size_t>(p.vector_var)].symbol;
+  const std::vector<bool> straight = contiguous_along(p, fast);
+  const auto is_store = [&](size_t k) { return p.body.steps[k].step == Step::Store; };
+  for (int v : p.space) {
+    if (v == p.vector_var) continue;
+    const std::vector<bool> across = contiguous_along(p, p.domain.vars[static_cast<size_t>(v)].symbol);
+    bool stores = true;
+    for (size_t k = 0; k < across.size(); ++k) stores = stores && (!is_store(k) || (across[k] && !straight[k]));
+    if (!stores) continue;
+    CudaPlan other = p;
+    other.space.erase(std::find(other.space.begin(), other.space.end(), v));
+    other.space.push_back(v);
+    set_vector_var(other, v);
+    choose_vector(other, kMostVector);
+    if (!plan_tiles(other) || other.tile_var != p.vector_var) continue;
+    bool all = true;
+    for (size_t k = 0; k < straight.size(); ++k) {
+      const bool steps = p.body.steps[k].step == Step::Load && straight[k] && other.on_vector[k];
+      all = all && (!steps || std::count(other.tiled.begin(), other.tiled.end(), static_cast<int>(k)) > 0);
+    }
+    if (!all) continue;
+    p = std::move(other);
+    return true;
+  }
+  return false;
+}
+
 void plan_flat(CudaPlan& p, const std::optional<CudaFlatTile>& wish) {
-  if (p.vector_var >= 0 && plan_tiles(p)) return;
+  if (p.vector_var >= 0 && (plan_tiles(p) || plan_tiled_stores(p))) return;
   if (wish) p.block = wish->threads;
   if (p.vector_var >= 0) choose_unaligned_rows(p);
   if (p.unaligned) {
