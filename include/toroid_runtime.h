@@ -101,14 +101,15 @@ TOROID_API toroid_status toroid_package_swap_weights_file(toroid_package* packag
 
 /* entry: its name, or null for the only one. Later sessions of an entry share its code and weights. */
 TOROID_API toroid_status toroid_session_open(toroid_package* package, const char* entry, toroid_session** out);
-/* The same on a device: "cpu", "cuda" or "cuda:<number>". */
+/* The same on a device: "cpu" (or null), "cuda", "cuda:<number>". */
 TOROID_API toroid_status toroid_session_open_on(toroid_package* package, const char* entry, const char* device, toroid_session** out);
 TOROID_API void toroid_session_close(toroid_session* session);
 TOROID_API size_t toroid_session_input_count(const toroid_session* session);
 TOROID_API size_t toroid_session_output_count(const toroid_session* session);
 TOROID_API toroid_status toroid_session_input(const toroid_session* session, size_t index, toroid_value* out);
 TOROID_API toroid_status toroid_session_output(const toroid_session* session, size_t index, toroid_value* out);
-/* Runs the program on as many inputs, and fills in as many outputs, as it has; on a GPU on copies. Where outputs[i].data is null the
+/* Runs the program on as many inputs, and fills in as many outputs, as it has. A session on a GPU runs on
+ * copies, and what it writes to inputs is copied back. Where outputs[i].data is null the
  * library gives memory, which toroid_tensor_release() takes back; else the result is written there, which must be large enough. */
 TOROID_API toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* inputs, size_t input_count,
                                             toroid_tensor* outputs, size_t output_count);

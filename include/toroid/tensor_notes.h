@@ -14,8 +14,9 @@ void withdraw_replaced(const Tensor& t);
 // As noted; empty where it was not.
 std::string replaced(const Tensor& t);
 
-// An optimizer steps it.
+// An optimizer steps it, until it withdraws that.
 void note_trained(const Tensor& t);
+void withdraw_trained(const Tensor& t);
 bool is_trained(const Tensor& t);
 
 }  // namespace toroid::detail

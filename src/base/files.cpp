@@ -181,8 +181,8 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view bytes
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> parts, bool sync) {
   require_path(path, "write");
   // A rename would put a file in the place of a device for everybody.
-  struct stat there {};
-  TOROID_USER_CHECK(::lstat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode) || S_ISLNK(there.st_mode) || S_ISDIR(there.st_mode),
+  struct stat there {};  // where a link leads to, too
+  TOROID_USER_CHECK(::stat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode) || S_ISDIR(there.st_mode),
                     "cannot write \"{}\": it is a device, a pipe or a socket, which a file would take the place of", path.string());
   static std::atomic<unsigned> counter{0};
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");

@@ -7,6 +7,7 @@
 #include "toroid/model.h"
 
 namespace toroid {
+
 struct Model::Impl {
   compiler::CompiledModel compiled;
   Summary summary;

@@ -87,7 +87,7 @@ Machine machine_of(const std::string& target, const ModelOptions& options) {
 
 bool is_dense(const Tensor& t) { return exec::extent_of(t) == t.numel(); }
 
-// Of which a service's first call is as all others: it can be recorded.
+// Whether all calls are alike, so that the first one can be recorded.
 bool has_fixed_sizes(const graph::Graph& g) {
   return std::all_of(g.inputs.begin(), g.inputs.end(), [](auto& in) {
     const auto& sizes = in.value->type.sizes;
@@ -134,7 +134,7 @@ class Packer {
       const Machine& m = machines_.emplace_back(machine_of(target, options.model));
       TOROID_USER_CHECK(!options.swappable || !m.options.device.is_cuda(),
                         "PackageOptions::swappable is of programs for CPUs alone, the target {} is a GPU", target);
-      if (compilers_.find(m.compiler) == compilers_.npos) compilers_ += (compilers_.empty() ? "" : "; ") + m.compiler;
+      if (std::find(compilers_.begin(), compilers_.end(), m.compiler) == compilers_.end()) compilers_.push_back(m.compiler);
     }
   }
 
@@ -152,14 +152,16 @@ class Packer {
     }
   }
 
-  void write(const std::string& path) { package::write_package(path, programs_, compilers_, std::string(name_of(options_.model.mode))); }
+  void write(const std::string& path) {
+    package::write_package(path, programs_, fmt::format("{}", fmt::join(compilers_, "; ")), std::string(name_of(options_.model.mode)));
+  }
 
  private:
   const PackageOptions& options_;
   const graph::RecipeScope recipes_;
   std::vector<Machine> machines_;  // of the targets
   std::vector<package::Compiled> programs_;
-  std::string compilers_;
+  std::vector<std::string> compilers_;
 };
 
 // A stand-in of its own for each example, also where two are one tensor: callers may give different ones.

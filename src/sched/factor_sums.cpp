@@ -12,8 +12,9 @@ using loop::Step;
 
 constexpr size_t kMostFactors = 8;
 
-// The steps whose product a step is, itself where it is none.
+// The steps whose product a step is, itself where it is none; more than kMostFactors where it has more.
 void factors_of(const Body& b, int step, std::vector<int>& out) {
+  if (out.size() > kMostFactors) return;  // too many, however many more there are
   const Statement& s = b.steps[static_cast<size_t>(step)];
   if (s.step != Step::Scalar || s.op != ScalarOp::Mul || !is_float(s.dtype)) return out.push_back(step);
   for (int a : {s.args[0], s.args[1]}) factors_of(b, a, out);
@@ -40,6 +41,11 @@ int product(loop::BodyBuilder& builder, DType dtype, const std::vector<int>& fac
   for (size_t i = 1; i < factors.size(); ++i)
     out = builder.emit({.op = ScalarOp::Mul, .dtype = dtype, .args = {out, factors[i], -1}, .value = {}});
   return out;
+}
+
+// A sum of nothing is 0, whatever the factors are.
+bool may_be_empty(const loop::Domain& d) {
+  return std::any_of(d.vars.begin(), d.vars.end(), [](auto& v) { return v.reduction && sym::bounds(v.extent()).lo < 1; });
 }
 
 bool factor(program::Node& n) {
@@ -90,7 +96,8 @@ bool factor(program::Node& n) {
 bool factor_sums(program::Program& p) {
   bool changed = false;
   for (auto& n : p.nodes)
-    if (n.is_loop() && n.pass != graph::Pass::Forward && loop::has_reduction(n.domain)) changed = factor(n) || changed;
+    if (n.is_loop() && n.pass == graph::Pass::Backward && loop::has_reduction(n.domain) && !may_be_empty(n.domain))
+      changed = factor(n) || changed;
   return changed;
 }
 

@@ -136,7 +136,8 @@ class Recomputer {
     for (auto& s : rest.body.steps)
       if (stores(s)) s = Statement{};
     loop::eliminate_dead(rest.body);
-    if (program::writes(rest).empty()) {
+    const auto checks = [](const Statement& s) { return s.step == Step::Check; };
+    if (program::writes(rest).empty() && std::none_of(rest.body.steps.begin(), rest.body.steps.end(), checks)) {
       uses_.remove(writer), gone_[writer] = true;
       return;
     }

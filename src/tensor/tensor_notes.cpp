@@ -15,7 +15,7 @@ class TensorNotes {
   struct Note {
     std::weak_ptr<TensorImpl> tensor;
     std::string replaced;
-    bool trained = false;
+    int trainers = 0;
   };
 
   template <class F>
@@ -27,7 +27,7 @@ class TensorNotes {
       next_sweep_ = std::max<size_t>(2 * notes_.size(), 64);
     }
     Note& note = notes_[t.impl()];
-    if (note.tensor.lock().get() != t.impl()) note = {t.shared_impl(), {}, false};  // another one had the address
+    if (note.tensor.lock().get() != t.impl()) note = {t.shared_impl(), {}, 0};  // another one had the address
     f(note);
   }
   Note of(const Tensor& t) {
@@ -58,8 +58,11 @@ void withdraw_replaced(const Tensor& t) {
 std::string replaced(const Tensor& t) { return notes().of(t).replaced; }
 
 void note_trained(const Tensor& t) {
-  notes().change(t, [](auto& n) { n.trained = true; });
+  notes().change(t, [](auto& n) { ++n.trainers; });
 }
-bool is_trained(const Tensor& t) { return notes().of(t).trained; }
+void withdraw_trained(const Tensor& t) {
+  notes().change(t, [](auto& n) { n.trainers = std::max(n.trainers - 1, 0); });
+}
+bool is_trained(const Tensor& t) { return notes().of(t).trainers > 0; }
 
 }  // namespace toroid::detail

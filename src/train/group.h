@@ -12,6 +12,9 @@ namespace toroid::train {
 class Group {
  public:
   Group(std::vector<Tensor> parameters, double lr, std::vector<std::string> slots);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
 
   std::vector<Tensor> parameters;
   Tensor lr, step;  // f64, without dimensions; `step`: how many steps have begun

@@ -34,6 +34,10 @@ Group::Group(std::vector<Tensor> given, double rate, std::vector<std::string> sl
   step = number_of(0, device);
   for (auto& slot : slots)
     for (auto& p : parameters) state_[slot].push_back(Tensor::full(p.sizes(), 0, p.dtype(), p.device()));
+  for (auto& p : parameters) toroid::detail::note_trained(p);
+}
+Group::~Group() {
+  for (auto& p : parameters) toroid::detail::withdraw_trained(p);
 }
 
 Tensor& Group::number(const std::string& name, double initial) {
@@ -62,7 +66,6 @@ Group& Optimizer::add_group(std::vector<Tensor> parameters, double lr, std::vect
       throw UserError("optimizer: parameter " + std::to_string(i) + " is of dtype " + std::string(name_of(parameters[i].dtype())) +
                       "; only float tensors can be trained");
   }
-  for (auto& p : parameters) toroid::detail::note_trained(p);
   groups_.push_back(std::make_unique<Group>(std::move(parameters), lr, std::move(slots)));
   return *groups_.back();
 }

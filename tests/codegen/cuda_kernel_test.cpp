@@ -307,7 +307,8 @@ TEST_F(CudaKernels, TransposesAndRests) {
     EXPECT_EQ(make_cuda_plan(wide.domain, wide.body, {}).tiled.size(), 2u);
     for (const loop::Nest* l : {&nest, &wide}) {
       KernelRunner r;
-      r.check_on_gpu(l->domain, l->body, {{0, DType::F32, 200 * n}, {1, DType::BF16, 200 * n}, {2, DType::F32, n}, {3, DType::BF16, 200 * n}});
+      r.check_on_gpu(l->domain, l->body,
+                     {{0, DType::F32, 200 * n}, {1, DType::BF16, 200 * n}, {2, DType::F32, n}, {3, DType::BF16, 200 * n}});
     }
   }
   for (int64_t n : {1, 8, 9, 100007}) {

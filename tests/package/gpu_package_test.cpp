@@ -8,6 +8,7 @@
 #include "device/cuda/architecture.h"
 #include "errors.h"
 #include "exec/stored.h"
+#include "jit/nvrtc.h"
 #include "package/package.h"
 #include "temp_folder.h"
 #include "toroid/device_stream.h"
@@ -29,6 +30,17 @@ using test::user_error;
 
 bool has_gpu() { return cuda_device_count() > 0; }
 
+// NVRTC makes what these tests look at.
+class GpuPackage : public testing::Test {
+  void SetUp() override {
+    try {
+      jit::nvrtc_info();
+    } catch (const EnvironmentError& e) {
+      GTEST_SKIP() << e.what();
+    }
+  }
+};
+
 PackageOptions for_targets(std::vector<std::string> targets) {
   PackageOptions out;
   out.targets = std::move(targets);
@@ -41,7 +53,7 @@ std::vector<Tensor> on(const Device& device, std::vector<Tensor> tensors) {
   return tensors;
 }
 
-TEST(GpuPackage, IsMadeWithoutOne) {
+TEST_F(GpuPackage, IsMadeWithoutOne) {
   const TempFolder folder;
   for (const char* name : {"digitsnet", "encoder", "regions"}) {
     const std::string model = kModels + name + "/core.pt2", path = folder / "m.tpk", again = folder / "n.tpk";
@@ -64,7 +76,7 @@ TEST(GpuPackage, IsMadeWithoutOne) {
 }
 
 // What is in the file is what its name says.
-TEST(GpuPackage, HoldsMachineCodeAndPtx) {
+TEST_F(GpuPackage, HoldsMachineCodeAndPtx) {
   const TempFolder folder;
   const std::string path = folder / "m.tpk";
   save_package(kModels + "encoder/core.pt2", path, for_targets({"sm_80", "sm_90a", "compute_80"}));
@@ -84,7 +96,7 @@ TEST(GpuPackage, HoldsMachineCodeAndPtx) {
     }
 }
 
-TEST(GpuPackage, TargetsThatCannotBeAreRefused) {
+TEST_F(GpuPackage, TargetsThatCannotBeAreRefused) {
   const TempFolder folder;
   const std::string model = kModels + "encoder/core.pt2", path = folder / "m.tpk";
   const auto refusal = [&](const PackageOptions& o) { return user_error([&] { save_package(model, path, o); }); };
@@ -101,9 +113,9 @@ TEST(GpuPackage, TargetsThatCannotBeAreRefused) {
 }
 
 // A lock file decides for the GPU that it was made on.
-TEST(GpuPackage, ALockFileNamesTheGpu) {
+TEST_F(GpuPackage, ALockFileNamesTheGpu) {
   const TempFolder folder;
-  const std::string model = kModels + "encoder/core.pt2", path = folder / "m.tpk", file = folder / "tuning.lock";
+  const std::string path = folder / "m.tpk", file = folder / "tuning.lock";
   const auto save = [&](const std::vector<std::string>& devices) {
     tune::LockFile lock;
     for (auto& d : devices) lock.set(d, "0a", {"mm", "default", "77", 1});
@@ -111,10 +123,18 @@ TEST(GpuPackage, ALockFileNamesTheGpu) {
     PackageOptions o = for_targets({"sm_90a"});
     o.model.mode = Mode::MaxAutotune;
     o.model.options = {{"tune_lock", file}, {"deterministic", "1"}, {"tune_lock_check", "0"}};
-    save_package(model, path, o);
+    const Tensor a = Tensor::full(std::vector<int64_t>{256, 1024}, 1), b = Tensor::full(std::vector<int64_t>{1024, 256}, 1);
+    save_package([](const std::vector<Tensor>& in) { return std::vector<Tensor>{mm(in[0], in[1])}; }, {a, b}, path, o);
   };
-  save({"NVIDIA A100, sm_80, 108 multiprocessors", "NVIDIA H100, PCIe, sm_90a, 114 multiprocessors"});
-  EXPECT_EQ(package::Package::open(path)->manifest().mode, "max-autotune");
+  const auto kernels = [&](const std::vector<std::string>& devices) {
+    save(devices);
+    const auto p = package::Package::open(path);
+    EXPECT_EQ(p->manifest().mode, "max-autotune");
+    return p->manifest().entries.at(0).programs.at(0).kernels;
+  };
+  const auto small = kernels({"NVIDIA A100, sm_80, 108 multiprocessors", "NVIDIA H100, small, sm_90a, 4 multiprocessors"});
+  EXPECT_NE(small, kernels({"NVIDIA H200, sm_90a, 132 multiprocessors"})) << "tiles for other numbers of multiprocessors";
+  EXPECT_EQ(small, kernels({"NVIDIA H20, small, sm_90a, 4 multiprocessors"}));
   const auto h100 = device::cuda::gpu_of_tuning_key("NVIDIA H100, PCIe, sm_90a, 114 multiprocessors");
   ASSERT_TRUE(h100);
   EXPECT_EQ(std::tuple(h100->name, h100->architecture, h100->multiprocessors), std::tuple("NVIDIA H100, PCIe", "sm_90a", 114));
@@ -122,7 +142,7 @@ TEST(GpuPackage, ALockFileNamesTheGpu) {
   EXPECT_TRUE(contains(two, "NVIDIA H100") && contains(two, "NVIDIA H20")) << two;
 }
 
-TEST(GpuPackage, WithoutAGpuALoadSaysWhatIsMissing) {
+TEST_F(GpuPackage, WithoutAGpuALoadSaysWhatIsMissing) {
   if (has_gpu()) GTEST_SKIP() << "there is a GPU";
   const TempFolder folder;
   save_package(kModels + "encoder/core.pt2", folder / "m.tpk", for_targets({"compute_80"}));
@@ -135,10 +155,11 @@ TEST(GpuPackage, WithoutAGpuALoadSaysWhatIsMissing) {
   ASSERT_EQ(toroid_package_open((folder / "m.tpk").c_str(), &package), TOROID_OK) << toroid_last_error();
   EXPECT_EQ(toroid_session_open_on(package, nullptr, "cuda", &session), TOROID_ENVIRONMENT_ERROR);
   EXPECT_EQ(toroid_session_open_on(package, nullptr, "tpu", &session), TOROID_USER_ERROR) << toroid_last_error();
+  EXPECT_EQ(toroid_session_open_on(package, nullptr, nullptr, &session), TOROID_ENVIRONMENT_ERROR) << "null is the CPU";
   toroid_package_close(package);
 }
 
-TEST(GpuPackage, RunsAsTheModelDoes) {
+TEST_F(GpuPackage, RunsAsTheModelDoes) {
   if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
   const TempFolder folder;
   const std::string here = device::cuda::gpu(0).info().architecture;
@@ -172,7 +193,7 @@ TEST(GpuPackage, RunsAsTheModelDoes) {
     }
 }
 
-TEST(GpuPackage, SessionsKeepTheirStateApart) {
+TEST_F(GpuPackage, SessionsKeepTheirStateApart) {
   if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
   const TempFolder folder;
   const Tensor count = Tensor::full(std::vector<int64_t>{1 << 16}, 1), x = Tensor::full(std::vector<int64_t>{1 << 16}, 10);
@@ -192,7 +213,32 @@ TEST(GpuPackage, SessionsKeepTheirStateApart) {
   EXPECT_EQ((std::vector{call(a), call(a), call(b), call(a)}), (std::vector<double>{22, 42, 22, 62}));
 }
 
-TEST(GpuPackage, TheInterfaceInCTakesAStream) {
+TEST_F(GpuPackage, TheInterfaceInCWritesToInputs) {
+  if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
+  const TempFolder folder;
+  const Tensor x = Tensor::full(std::vector<int64_t>{64}, 3);
+  save_package(
+      [](const std::vector<Tensor>& in) {
+        Tensor c = in[0];
+        add_(c, 1);
+        return std::vector<Tensor>{c * 2};
+      },
+      {x}, folder / "f.tpk", for_targets({"compute_80"}));
+  toroid_package* package = nullptr;
+  toroid_session* session = nullptr;
+  ASSERT_EQ(toroid_package_open((folder / "f.tpk").c_str(), &package), TOROID_OK) << toroid_last_error();
+  ASSERT_EQ(toroid_session_open_on(package, nullptr, "cuda", &session), TOROID_OK) << toroid_last_error();
+  const toroid_tensor host{x.raw_data(), 256, TOROID_F32, 1, {64}, nullptr};
+  toroid_tensor out{};
+  ASSERT_EQ(toroid_session_run(session, &host, 1, &out, 1), TOROID_OK) << toroid_last_error();
+  EXPECT_EQ(static_cast<float*>(out.data)[63], 8);
+  EXPECT_EQ(x.to_vector()[63], 4);
+  toroid_tensor_release(&out);
+  toroid_session_close(session);
+  toroid_package_close(package);
+}
+
+TEST_F(GpuPackage, TheInterfaceInCTakesAStream) {
   if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
   const TempFolder folder;
   const Tensor w = Tensor::full(std::vector<int64_t>{64}, 5), x = Tensor::full(std::vector<int64_t>{64}, 3);

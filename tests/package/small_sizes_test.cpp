@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "package/package.h"
 #include "temp_folder.h"
+#include "toroid/grad.h"
 #include "toroid/nn.h"
 #include "toroid/ops.h"
 #include "toroid/package.h"
@@ -236,6 +237,17 @@ TEST(SmallSizes, PartsOfAFunctionTakeThem) {
   mark_dynamic(one, 0, 1, 8);
   EXPECT_EQ(f(one).to_vector(), std::vector<double>(3, 3));
   EXPECT_EQ(f.report().compiles, 2) << "its two parts";
+}
+
+// The mean of nothing has no gradient to give, and a sum of nothing is 0 whatever it is multiplied by.
+TEST(SmallSizes, GradientsOfNothingAreZeros) {
+  const Tensor w = Tensor::full(std::vector<int64_t>{4}, 2);
+  auto step = compile([&](const Tensor& x) { return value_and_gradients([&] { return mean(x * w); }, {w}).second[0]; });
+  for (int64_t n : {3, 0, 1}) {
+    const Tensor x = Tensor::full(std::vector<int64_t>{n, 4}, 8);
+    mark_dynamic(x, 0, 0, 16);
+    EXPECT_EQ(step(x).to_vector(), std::vector<double>(4, n == 0 ? 0 : 2)) << n;
+  }
 }
 
 }  // namespace

@@ -96,6 +96,19 @@ TEST(ForgottenParameters, OthersHaveGradientsOfZero) {
                        "up.weight, by load_state()"));
 }
 
+// Those of an optimizer that is gone are tensors as any others.
+TEST(ForgottenParameters, AnOptimizerThatIsGoneTrainsNothing) {
+  const Tensor w = ones({2});
+  const auto gradient = [&] { return value_and_gradients([] { return mean(ones({3})); }, {w}).second[0].to_vector(); };
+  {
+    train::SGD first({w}, {.lr = 0.1}), second({w}, {.lr = 0.1});
+    EXPECT_TRUE(contains(user_error(gradient), "which an optimizer trains"));
+    const train::SGD moved = std::move(second);
+    EXPECT_TRUE(contains(user_error(gradient), "which an optimizer trains"));
+  }
+  EXPECT_EQ(gradient(), (std::vector<double>{0, 0}));
+}
+
 TEST(ForgottenParameters, MastersOfNarrowWeightsAreTrained) {
   TwoLayers net;
   const train::MasterWeights masters = train::make_master_weights(net, DType::BF16);

@@ -43,7 +43,7 @@ def embedding_bag_backward(
     table = torch.zeros([num_weights, grad.shape[1]], dtype=wide.dtype, device=grad.device)
     if mode == _MAX:
         taken = torch.where(bag_size.unsqueeze(1) > 0, wide, 0.0)
-        return table.scatter_add(0, maximum_indices.to(torch.int64), taken).to(grad.dtype)
+        return table.scatter_add(0, maximum_indices.clamp(min=0).to(torch.int64), taken).to(grad.dtype)
     bags = _bags(offsets, indices)
     counted = (indices != padding_idx).to(wide.dtype)
     scale = counted

@@ -23,7 +23,7 @@ constexpr int64_t kKept = 64;                // registers that kept values may t
 constexpr int64_t kProcessors = 132;         // of a large GPU
 constexpr int64_t kThreads = 2048;           // that each of them runs at once
 constexpr int64_t kSharing = 1536;           // the same of threads that share rows: 42 registers each
-constexpr int64_t kFolding = 1024;           // and of those that fold columns: 64, as what 42 leave no room for took half the time again
+constexpr int64_t kFolding = 1024;           // and of those that fold columns: 64, as spilled values cost up to half the time
 constexpr int64_t kFolds = 16, kLoads = 24;  // registers of those for what columns fold, and for what is loaded meanwhile
 constexpr int64_t kResident = kProcessors * kThreads;
 constexpr int64_t kLeastRepeats = 4;        // vectors of a split row that a thread takes
@@ -157,9 +157,10 @@ bool has_one_pass(const CudaPlan& p) {
   return std::count_if(p.passes.begin(), p.passes.end(), [](const CudaPass& pass) { return !pass.empty(); }) == 1;
 }
 
-// Few rows that are long enough: several blocks fold parts of each. `rows` of a block, `vectors` of a row.
+// Threads that each multiprocessor runs at once where several fold parts of one result.
 int64_t sharing(const CudaPlan& p) { return p.shape == CudaPlan::Shape::Columns ? kFolding : kSharing; }
 
+// Few rows that are long enough: several blocks fold parts of each. `rows` of a block, `vectors` of a row.
 void choose_splits(CudaPlan& p, int64_t rows, const Expr& vectors) {
   const auto all = p.rows.maybe_constant();
   if (!all || *all == 0 || !has_one_pass(p)) return;

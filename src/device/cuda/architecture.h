@@ -17,8 +17,8 @@ bool is_ptx(std::string_view code_for);
 
 // The codes that programs can be made for without a GPU.
 std::vector<std::string_view> known_gpu_codes();
-// What a GPU has that such code is made for: the largest chip of the architecture; for PTX the least of all. UserError with the known ones
-// for another text.
+// What a GPU has that such code is made for: a large chip of the architecture, named in the table; for PTX the least cache and shared
+// memory of all. UserError with the known ones for another text.
 GpuInfo typical_gpu(const std::string& code_for);
 
 // Whether such code runs there.

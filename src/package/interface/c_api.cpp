@@ -53,6 +53,8 @@ toroid_status guarded(F&& body) noexcept {
     return said(TOROID_ENVIRONMENT_ERROR, e.what());
   } catch (const std::bad_alloc&) {
     return said(TOROID_ENVIRONMENT_ERROR, "there is not enough memory");
+  } catch (const std::length_error&) {
+    return said(TOROID_ENVIRONMENT_ERROR, "there is not enough memory");
   } catch (const std::system_error& e) {  // the file system, too
     return said(TOROID_ENVIRONMENT_ERROR, e.what());
   } catch (const std::exception& e) {
@@ -188,7 +190,7 @@ toroid_status toroid_session_open_on(toroid_package* package, const char* entry,
   return guarded([&] {
     const toroid::package::Entry& which = package->package->entry(entry ? entry : "");
     auto made = std::make_unique<toroid_session>();
-    made->device = toroid::device_from_name(device);
+    made->device = device ? toroid::device_from_name(device) : Device::cpu();
     made->program = package->package->load(which.name, made->device);
     made->session = made->program->session();
     for (auto& o : which.outputs) made->output_names.push_back(o.name);
@@ -232,6 +234,8 @@ toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* i
     std::vector<Tensor> given;
     for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i], i, "input").to(session->device));
     const std::vector<Tensor> results = session->session->run(given);
+    for (size_t i = 0; i < input_count && session->device.is_cuda(); ++i)
+      if (session->program->inputs()[i].written) toroid::copy_elements(given[i], view_of(inputs[i], i, "input"));
     for (size_t i = 0; i < results.size(); ++i) hand_out(results[i].defined() ? results[i].to(Device::cpu()) : results[i], i, outputs[i]);
   });
 }

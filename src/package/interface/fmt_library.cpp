@@ -1,4 +1,4 @@
-// The part of fmt that is a library elsewhere: libtoroid_runtime needs no other library of its own.
+// The part of fmt that is a library elsewhere: libtoroid_runtime and the wheel need no other library of their own.
 #include <fmt/format-inl.h>
 
 #ifndef FMT_HEADER_ONLY
