@@ -25,8 +25,12 @@ TEST_F(Rules, AgreeWithDifferences) {
   for (const Sample& s : samples()) EXPECT_EQ(wrong_gradient(s), "");
 }
 
+// Of the others one in so many under a sanitizer.
+constexpr size_t kSome = test::kFewer > 1 ? 3 : 1;
+
 TEST_F(Rules, OfComposites) {
-  for (const Sample& s : composite_samples()) EXPECT_EQ(wrong_gradient(s), "");
+  const auto all = composite_samples();
+  for (size_t i = 0; i < all.size(); i += kSome) EXPECT_EQ(wrong_gradient(all[i]), "");
 }
 
 // Of composites one in so many has its second gradients checked: these are arithmetic, of which a sanitizer has seen enough by then.
@@ -42,7 +46,7 @@ TEST_F(Rules, HaveGradients) {
   std::set<std::string> found_refused, found_wrong;
   for (size_t i = 0; i < all.size(); ++i) {
     const Sample& s = all[i];
-    if (s.tied || (i >= primitive && i % kComposites != 0)) continue;
+    if (s.tied || i % (i >= primitive ? kComposites : wrong_at_zeros.count(s.op) ? 1 : kSome) != 0) continue;
     try {
       const std::string wrong = wrong_second_gradient(s);
       if (!wrong.empty()) found_wrong.insert(s.op);
