@@ -1,9 +1,9 @@
 /* Runs packages that `toroid compile` has made: C99, for libtoroid_runtime.so and libtoroid_runtime.a.
  *
  * Functions that can fail return 0 or a toroid_status, and toroid_last_error() says what was wrong; no exception, signal or output leaves
- * the library. Packages may be used by several threads at once. A session is one caller's: its calls take turns where the program keeps
- * something from run to run, and sessions of a package know nothing of each other. Handles must be closed; a session may outlive its
- * package.
+ * the library, not for null pointers either. Packages may be used by several threads at once. A session is one caller's: its calls take
+ * turns where the program keeps something from run to run, and sessions of a package know nothing of each other. Handles must be closed; a
+ * session may outlive its package.
  */
 #ifndef TOROID_RUNTIME_H
 #define TOROID_RUNTIME_H

@@ -31,6 +31,8 @@ const graph::Value* base_of(const graph::Value* v) {
 std::string freezing_hint(const graph::Graph& g, const CompileOptions& options, const Device& device) {
   if (device.is_cuda() || options.get(options::kFreezing) || !options.get(options::kTemplates)) return "";
   const std::vector<size_t> written = written_inputs(g);
+  const auto is_users = [&](size_t i) { return g.inputs[i].kind == graph::InputKind::User; };
+  if (!std::all_of(written.begin(), written.end(), is_users)) return "";  // caches: others take their places, which would compile anew
   std::set<const graph::Value*> captured, weights;
   for (size_t i = 0; i < g.inputs.size(); ++i)
     if (g.inputs[i].kind != graph::InputKind::User && std::find(written.begin(), written.end(), i) == written.end())

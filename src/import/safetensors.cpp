@@ -57,7 +57,7 @@ TensorRecord read_record(std::string_view name, const Json& entry, std::span<con
   if (offsets.size() != 2) offsets.refuse("expected [begin, end]");
   const int64_t begin = offsets[0].as_int(), end = offsets[1].as_int();
   if (begin < 0 || end < begin || static_cast<uint64_t>(end) > data.size())
-    offsets.refuse(fmt::format("range {}..{} is outside the {} bytes of data", begin, end, data.size()));
+    offsets.refuse(fmt::format("range {}..{} is outside the {} bytes of data; is the file complete?", begin, end, data.size()));
   const auto wanted = byte_size(record.sizes, record.dtype);
   if (!wanted || *wanted != static_cast<uint64_t>(end - begin))
     entry.refuse(

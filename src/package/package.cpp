@@ -141,6 +141,10 @@ const Entry& Package::entry(const std::string& name) const {
 
 const Program& Package::choose(const Entry& entry, const Device& device) const {
   const std::string kind = device.is_cuda() ? "cuda" : "cpu";
+  if (device.is_cuda() && std::none_of(entry.programs.begin(), entry.programs.end(), [](auto& p) { return p.device == "cuda"; }))
+    fail<EnvironmentError>(
+        "{}: \"{}\" has programs for CPUs alone; make a package that fits: toroid compile MODEL -o FILE --target sm_90a,compute_80",
+        source(), entry.name);
   const device::cuda::GpuInfo* gpu = device.is_cuda() ? &device::cuda::gpu(device.index).info() : nullptr;
   const std::string has = gpu ? gpu->architecture : exec::code_for(device::host().isa);
   const Program* newer = nullptr;  // that wants a newer driver

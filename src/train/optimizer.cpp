@@ -1,6 +1,7 @@
 // What all optimizers share: groups, their state, clipping.
 #include <cmath>
 
+#include "toroid/autograd.h"
 #include "toroid/error.h"
 #include "toroid/ops.h"
 #include "toroid/tensor_notes.h"
@@ -71,6 +72,7 @@ Group& Optimizer::add_group(std::vector<Tensor> parameters, double lr, std::vect
 }
 
 void Optimizer::step(std::span<const Tensor> gradients) {
+  const NoGrad no_history;
   size_t count = 0;
   for (auto& g : groups_) count += g->parameters.size();
   if (gradients.size() != count)

@@ -26,7 +26,7 @@ TEST_F(Rules, AgreeWithDifferences) {
 }
 
 // Of the others one in so many under a sanitizer.
-constexpr size_t kSome = test::kFewer > 1 ? 3 : 1;
+constexpr size_t kSome = test::kFewer;
 
 TEST_F(Rules, OfComposites) {
   const auto all = composite_samples();
@@ -34,7 +34,7 @@ TEST_F(Rules, OfComposites) {
 }
 
 // Of composites one in so many has its second gradients checked: these are arithmetic, of which a sanitizer has seen enough by then.
-constexpr size_t kComposites = test::kFewer;
+constexpr size_t kComposites = test::kFewer > 1 ? 4 * test::kFewer : 1;
 
 // Gradients of gradients. Those that are refused, and those that are wrong at some points, are known by name.
 TEST_F(Rules, HaveGradients) {

@@ -314,8 +314,64 @@ TEST(Package, TheInterfaceInCRunsIt) {
   toroid_tensor_release(&out[0]);
   in[0].bytes = 1;
   EXPECT_EQ(toroid_session_run(session, in.data(), in.size(), out.data(), out.size()), TOROID_USER_ERROR);
-  EXPECT_TRUE(contains(toroid_last_error(), "input 0 needs")) << toroid_last_error();
+  EXPECT_TRUE(contains(toroid_last_error(), "input 0 (\"x\") needs")) << toroid_last_error();
+  in[0].dtype = TOROID_F64;
+  EXPECT_EQ(toroid_session_run(session, in.data(), in.size(), out.data(), out.size()), TOROID_USER_ERROR);
+  EXPECT_TRUE(contains(toroid_last_error(), "input 0 (\"x\") must have dtype f32, it has f64")) << toroid_last_error();
+  EXPECT_EQ(toroid_session_run(session, in.data(), 0, out.data(), out.size()), TOROID_USER_ERROR);
+  EXPECT_TRUE(contains(toroid_last_error(), "1 tensors (x), 0 were given")) << toroid_last_error();
   toroid_session_close(session);
+}
+
+// Every pointer of every function, one at a time.
+TEST(Package, TheInterfaceInCTakesNullPointersForErrors) {
+  const TempFolder folder;
+  const std::string path = folder / "m.tpk";
+  save_package(kModels + "digitsnet/core.pt2", path);
+  toroid_package* package = nullptr;
+  toroid_session* session = nullptr;
+  ASSERT_EQ(toroid_package_open(path.c_str(), &package), TOROID_OK);
+  ASSERT_EQ(toroid_session_open(package, nullptr, &session), TOROID_OK);
+  toroid_package* other = nullptr;
+  toroid_session* another = nullptr;
+  toroid_value value;
+  toroid_tensor tensor{};
+  const char* name = nullptr;
+  const std::pair<const char*, std::function<toroid_status()>> calls[] = {
+      {"path", [&] { return toroid_package_open(nullptr, &other); }},
+      {"out", [&] { return toroid_package_open(path.c_str(), nullptr); }},
+      {"package", [&] { return toroid_package_verify(nullptr); }},
+      {"package", [&] { return toroid_package_swap_weights(nullptr, &name, &tensor, 1); }},
+      {"names", [&] { return toroid_package_swap_weights(package, nullptr, &tensor, 1); }},
+      {"tensors", [&] { return toroid_package_swap_weights(package, &name, nullptr, 1); }},
+      {"a name", [&] { return toroid_package_swap_weights(package, &name, &tensor, 1); }},
+      {"package", [&] { return toroid_package_swap_weights_file(nullptr, path.c_str()); }},
+      {"path", [&] { return toroid_package_swap_weights_file(package, nullptr); }},
+      {"package", [&] { return toroid_session_open(nullptr, nullptr, &another); }},
+      {"out", [&] { return toroid_session_open(package, nullptr, nullptr); }},
+      {"out", [&] { return toroid_session_open_on(package, nullptr, nullptr, nullptr); }},
+      {"session", [&] { return toroid_session_input(nullptr, 0, &value); }},
+      {"out", [&] { return toroid_session_input(session, 0, nullptr); }},
+      {"session", [&] { return toroid_session_output(nullptr, 0, &value); }},
+      {"out", [&] { return toroid_session_output(session, 0, nullptr); }},
+      {"session", [&] { return toroid_session_run(nullptr, &tensor, 1, &tensor, 1); }},
+      {"inputs", [&] { return toroid_session_run(session, nullptr, 1, &tensor, 1); }},
+      {"outputs", [&] { return toroid_session_run(session, &tensor, 1, nullptr, 1); }},
+      {"session", [&] { return toroid_session_run_on(nullptr, nullptr, &tensor, 1, &tensor, 1); }},
+  };
+  for (auto& [what, call] : calls) {
+    EXPECT_EQ(call(), TOROID_USER_ERROR) << what;
+    EXPECT_EQ(std::string(toroid_last_error()), std::string(what) + " is null");
+  }
+  EXPECT_EQ(toroid_package_entry_count(nullptr) + toroid_package_weight_count(nullptr) + toroid_session_input_count(nullptr) +
+                toroid_session_output_count(nullptr),
+            0u);
+  EXPECT_EQ(toroid_package_entry_name(nullptr, 0), nullptr);
+  EXPECT_EQ(toroid_package_weight_name(nullptr, 0), nullptr);
+  toroid_package_formats(nullptr, nullptr);
+  toroid_tensor_release(nullptr);
+  toroid_session_close(nullptr), toroid_package_close(nullptr);
+  toroid_session_close(session), toroid_package_close(package);
 }
 
 // In a process of its own, that has no compiler.

@@ -9,6 +9,7 @@
 #include "program/interpret.h"
 #include "program/parse.h"
 #include "program/verify.h"
+#include "samples.h"
 
 namespace toroid::sched {
 namespace {
@@ -140,7 +141,7 @@ TEST(Recompute, TakesWhatIsCheapAndMovesLess) {
 // Chains of loops over what was there before, of all that a loop may do with it: results keep their bits.
 TEST(Recompute, RandomProgramsKeepTheirBits) {
   size_t recomputed = 0;
-  for (unsigned seed = 0; seed < 300; ++seed) {
+  for (unsigned seed = 0; seed < test::samples(300u); ++seed) {
     std::mt19937 random(seed);
     const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
     constexpr int kTemporaries = 4, kOutputs = 2;
@@ -170,7 +171,7 @@ TEST(Recompute, RandomProgramsKeepTheirBits) {
     program::verify(made, program::Stage::Scheduled, "recompute");
     ASSERT_EQ(bits_of(given), bits_of(made)) << "seed " << seed << "\n" << program::to_string(given) << "\n" << program::to_string(made);
   }
-  EXPECT_GT(recomputed, 60u) << "the programs have little that is computed again";
+  EXPECT_GT(recomputed, test::samples(60u)) << "the programs have little that is computed again";
 }
 
 }  // namespace

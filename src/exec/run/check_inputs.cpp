@@ -1,5 +1,6 @@
 // What an executable asks of the caller's tensors, and the sizes that they tell.
 #include <algorithm>
+#include <map>
 
 #include "base/check.h"
 #include "exec/run/executable.h"
@@ -30,7 +31,13 @@ std::optional<std::pair<const sym::Node*, int64_t>> solve(const Expr& e, int64_t
 }  // namespace
 
 void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const {
-  TOROID_USER_CHECK(arguments.size() == users_, "the program takes {} tensors, {} were given", users_, arguments.size());
+  if (arguments.size() != users_) {
+    std::map<int, std::string> names;
+    for (size_t i : user_inputs_) names[plan_.inputs[i].user] = plan_.inputs[i].name;
+    std::string all;
+    for (auto& [place, name] : names) all += (all.empty() ? "" : ", ") + name;
+    fail<UserError>("the program takes {} tensors ({}), {} were given", users_, all, arguments.size());
+  }
   for (size_t i : user_inputs_) {
     const InputPlan& in = plan_.inputs[i];
     const Tensor& t = arguments[static_cast<size_t>(in.user)];

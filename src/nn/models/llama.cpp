@@ -14,7 +14,8 @@ int64_t head_dim_of(const LlamaConfig& c) { return c.head_dim ? c.head_dim : c.h
 
 const LlamaConfig& checked(const LlamaConfig& c) {
   require(c.num_attention_heads > 0 && c.num_key_value_heads > 0 && c.num_attention_heads % c.num_key_value_heads == 0,
-          "Llama: {} attention heads are not a multiple of {} key and value heads", c.num_attention_heads, c.num_key_value_heads);
+          "Llama: {} attention heads are not a multiple of {} key and value heads; set LlamaConfig::num_key_value_heads",
+          c.num_attention_heads, c.num_key_value_heads);
   require(c.head_dim > 0 || c.hidden_size % c.num_attention_heads == 0, "Llama: hidden_size {} is not a multiple of {} heads",
           c.hidden_size, c.num_attention_heads);
   int64_t dim = head_dim_of(c);
@@ -195,7 +196,7 @@ void LlamaForCausalLM::allocate_cache(int64_t batch, int64_t length) {
   require(config_.sliding_window == 0 || length <= config_.sliding_window,
           "Llama: caches longer than the sliding window of {} positions are not supported", config_.sliding_window);
   for (auto& layer : layers_) layer->allocate_cache(batch, length, embed_.weight.dtype(), embed_.weight.device());
-  cache_length_ = length;
+  cache_batch_ = batch, cache_length_ = length;
 }
 
 Tensor LlamaForCausalLM::forward_cached(const Tensor& input_ids, const Tensor& positions) {
@@ -203,6 +204,13 @@ Tensor LlamaForCausalLM::forward_cached(const Tensor& input_ids, const Tensor& p
   check_ids("Llama", input_ids, {});
   require(cache_length_ > 0, "forward_cached needs caches: call allocate_cache(batch, length) first");
   require(positions.dim() == 1, "forward_cached: positions are [length], got {} dimensions", positions.dim());
+  require(positions.dtype() == DType::I64 || positions.dtype() == DType::I32, "forward_cached: positions are integers, got {}",
+          name_of(positions.dtype()));
+  require(input_ids.size(1) == positions.size(0),
+          "forward_cached: input_ids are [batch, length] and positions [length], got {} tokens and {} positions", input_ids.size(1),
+          positions.size(0));
+  require(input_ids.size(0) == cache_batch_, "forward_cached: input_ids have a batch of {}, the caches were allocated for {}",
+          input_ids.size(0), cache_batch_);
   Tensor x = embed_(input_ids);
   LlamaContext context;
   set_rotation(positions, x.dtype(), context);

@@ -75,17 +75,37 @@ void describe(const toroid::TensorType& t, toroid_value& out) {
   }
 }
 
-Tensor view_of(const toroid_tensor& t, size_t place, const char* what, const Device& device = Device::cpu()) {
-  TOROID_USER_CHECK(t.rank >= 0 && t.rank <= TOROID_MAX_RANK, "{} {}: the rank is {}, expected 0 to {}", what, place, t.rank,
-                    TOROID_MAX_RANK);
-  TOROID_USER_CHECK(t.dtype >= 0 && t.dtype < toroid::kDTypeCount, "{} {}: {} is no dtype", what, place, static_cast<int>(t.dtype));
+// What a caller must give is not null. A function that gives a number or a name has none then.
+void require(const void* given, const char* name) { TOROID_USER_CHECK(given, "{} is null", name); }
+
+Tensor view_of(const toroid_tensor& t, const std::string& what, const Device& device = Device::cpu()) {
+  TOROID_USER_CHECK(t.rank >= 0 && t.rank <= TOROID_MAX_RANK, "{}: the rank is {}, expected 0 to {}", what, t.rank, TOROID_MAX_RANK);
+  TOROID_USER_CHECK(t.dtype >= 0 && t.dtype < toroid::kDTypeCount, "{}: {} is no dtype", what, static_cast<int>(t.dtype));
   const std::vector<int64_t> sizes(t.sizes, t.sizes + t.rank);
   size_t bytes = toroid::size_of(static_cast<DType>(t.dtype));
   for (int64_t n : sizes)
-    TOROID_USER_CHECK(n >= 0 && !__builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes), "{} {}: {} is no size", what, place, n);
-  TOROID_USER_CHECK(t.bytes >= bytes, "{} {} needs {} bytes, {} were given", what, place, bytes, t.bytes);
-  TOROID_USER_CHECK(t.data || bytes == 0, "{} {}: data is null, {} bytes are needed", what, place, bytes);
+    TOROID_USER_CHECK(n >= 0 && !__builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes), "{}: {} is no size", what, n);
+  TOROID_USER_CHECK(t.bytes >= bytes, "{} needs {} bytes for its sizes, {} were given", what, bytes, t.bytes);
+  TOROID_USER_CHECK(t.data || bytes == 0, "{}: data is null, {} bytes are needed", what, bytes);
   return Tensor::from_blob(t.data, sizes, static_cast<DType>(t.dtype), {}, {}, device);
+}
+
+std::vector<Tensor> views_of(const toroid_session& session, const toroid_tensor* given, size_t count, const Device& device) {
+  const auto& inputs = session.program->inputs();
+  std::string names;
+  for (auto& in : inputs) names += (names.empty() ? "" : ", ") + in.name;
+  TOROID_USER_CHECK(count == inputs.size(), "the program takes {} tensors ({}), {} were given", inputs.size(), names, count);
+  if (count > 0) require(given, "inputs");
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string what = fmt::format("input {} (\"{}\")", i, inputs[i].name);
+    const auto wanted = static_cast<toroid_dtype>(inputs[i].type.dtype);
+    const bool known = given[i].dtype >= 0 && given[i].dtype < toroid::kDTypeCount;
+    TOROID_USER_CHECK(!known || given[i].dtype == wanted, "{} must have dtype {}, it has {}", what, name_of(inputs[i].type.dtype),
+                      name_of(static_cast<DType>(given[i].dtype)));
+    out.push_back(view_of(given[i], what, device));
+  }
+  return out;
 }
 
 void check_room(const toroid_session& session, size_t outputs) {
@@ -122,7 +142,8 @@ void hand_out(const Tensor& result, size_t place, toroid_tensor& out) {
 int toroid_runtime_abi(void) { return TOROID_RUNTIME_ABI; }
 
 void toroid_package_formats(int64_t* oldest, int64_t* newest) {
-  *oldest = toroid::package::kOldestFormat, *newest = toroid::package::kFormat;
+  if (oldest) *oldest = toroid::package::kOldestFormat;
+  if (newest) *newest = toroid::package::kFormat;
 }
 
 const char* toroid_last_error(void) { return last_error.c_str(); }
@@ -139,8 +160,9 @@ void toroid_set_log(void (*sink)(void* user, const char* message), void* user) {
 }
 
 toroid_status toroid_package_open(const char* path, toroid_package** out) {
-  *out = nullptr;
+  if (out) *out = nullptr;
   return guarded([&] {
+    require(path, "path"), require(out, "out");
     auto made = std::make_unique<toroid_package>();
     made->package = toroid::package::Package::open(path);
     for (auto& w : made->package->manifest().weights)
@@ -151,34 +173,45 @@ toroid_status toroid_package_open(const char* path, toroid_package** out) {
 
 void toroid_package_close(toroid_package* package) { delete package; }
 
-size_t toroid_package_entry_count(const toroid_package* package) { return package->package->manifest().entries.size(); }
+size_t toroid_package_entry_count(const toroid_package* package) { return package ? package->package->manifest().entries.size() : 0; }
 
 const char* toroid_package_entry_name(const toroid_package* package, size_t index) {
+  if (!package) return nullptr;
   const auto& entries = package->package->manifest().entries;
   return index < entries.size() ? entries[index].name.c_str() : nullptr;
 }
 
 toroid_status toroid_package_verify(const toroid_package* package) {
-  return guarded([&] { package->package->verify(); });
+  return guarded([&] {
+    require(package, "package");
+    package->package->verify();
+  });
 }
 
-size_t toroid_package_weight_count(const toroid_package* package) { return package->weights.size(); }
+size_t toroid_package_weight_count(const toroid_package* package) { return package ? package->weights.size() : 0; }
 
 const char* toroid_package_weight_name(const toroid_package* package, size_t index) {
-  return index < package->weights.size() ? package->weights[index].c_str() : nullptr;
+  return package && index < package->weights.size() ? package->weights[index].c_str() : nullptr;
 }
 
 toroid_status toroid_package_swap_weights(toroid_package* package, const char* const* names, const toroid_tensor* tensors, size_t count) {
   return guarded([&] {
+    require(package, "package");
+    if (count > 0) require(names, "names"), require(tensors, "tensors");
     toroid::package::Tensors given;
+    for (size_t i = 0; i < count; ++i) require(names[i], "a name");
     for (size_t i = 0; i < count; ++i)
-      TOROID_USER_CHECK(given.emplace(names[i], view_of(tensors[i], i, "weight")).second, "the weight \"{}\" is given twice", names[i]);
+      TOROID_USER_CHECK(given.emplace(names[i], view_of(tensors[i], fmt::format("weight {}", i))).second,
+                        "the weight \"{}\" is given twice", names[i]);
     package->package->swap_weights(given);
   });
 }
 
 toroid_status toroid_package_swap_weights_file(toroid_package* package, const char* path) {
-  return guarded([&] { package->package->swap_weights(std::filesystem::path(path)); });
+  return guarded([&] {
+    require(package, "package"), require(path, "path");
+    package->package->swap_weights(std::filesystem::path(path));
+  });
 }
 
 toroid_status toroid_session_open(toroid_package* package, const char* entry, toroid_session** out) {
@@ -186,8 +219,9 @@ toroid_status toroid_session_open(toroid_package* package, const char* entry, to
 }
 
 toroid_status toroid_session_open_on(toroid_package* package, const char* entry, const char* device, toroid_session** out) {
-  *out = nullptr;
+  if (out) *out = nullptr;
   return guarded([&] {
+    require(package, "package"), require(out, "out");
     const toroid::package::Entry& which = package->package->entry(entry ? entry : "");
     auto made = std::make_unique<toroid_session>();
     made->device = device ? toroid::device_from_name(device) : Device::cpu();
@@ -201,11 +235,12 @@ toroid_status toroid_session_open_on(toroid_package* package, const char* entry,
 
 void toroid_session_close(toroid_session* session) { delete session; }
 
-size_t toroid_session_input_count(const toroid_session* session) { return session->program->inputs().size(); }
-size_t toroid_session_output_count(const toroid_session* session) { return session->program->outputs().size(); }
+size_t toroid_session_input_count(const toroid_session* session) { return session ? session->program->inputs().size() : 0; }
+size_t toroid_session_output_count(const toroid_session* session) { return session ? session->program->outputs().size() : 0; }
 
 toroid_status toroid_session_input(const toroid_session* session, size_t index, toroid_value* out) {
   return guarded([&] {
+    require(session, "session"), require(out, "out");
     const auto& inputs = session->program->inputs();
     TOROID_USER_CHECK(index < inputs.size(), "there is no input {}: the program has {}", index, inputs.size());
     *out = {};
@@ -216,6 +251,7 @@ toroid_status toroid_session_input(const toroid_session* session, size_t index, 
 
 toroid_status toroid_session_output(const toroid_session* session, size_t index, toroid_value* out) {
   return guarded([&] {
+    require(session, "session"), require(out, "out");
     const auto& outputs = session->program->outputs();
     TOROID_USER_CHECK(index < outputs.size(), "there is no output {}: the program has {}", index, outputs.size());
     *out = {};
@@ -230,12 +266,15 @@ toroid_status toroid_session_output(const toroid_session* session, size_t index,
 toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* inputs, size_t input_count, toroid_tensor* outputs,
                                  size_t output_count) {
   return guarded([&] {
+    require(session, "session");
     check_room(*session, output_count);
+    if (output_count > 0) require(outputs, "outputs");
+    const std::vector<Tensor> host = views_of(*session, inputs, input_count, Device::cpu());
     std::vector<Tensor> given;
-    for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i], i, "input").to(session->device));
+    for (auto& t : host) given.push_back(t.to(session->device));
     const std::vector<Tensor> results = session->session->run(given);
     for (size_t i = 0; i < input_count && session->device.is_cuda(); ++i)
-      if (session->program->inputs()[i].written) toroid::copy_elements(given[i], view_of(inputs[i], i, "input"));
+      if (session->program->inputs()[i].written) toroid::copy_elements(given[i], host[i]);
     for (size_t i = 0; i < results.size(); ++i) hand_out(results[i].defined() ? results[i].to(Device::cpu()) : results[i], i, outputs[i]);
   });
 }
@@ -243,18 +282,19 @@ toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* i
 toroid_status toroid_session_run_on(toroid_session* session, void* stream, const toroid_tensor* inputs, size_t input_count,
                                     toroid_tensor* outputs, size_t output_count) {
   return guarded([&] {
+    require(session, "session");
     TOROID_USER_CHECK(session->device.is_cuda(), "the session runs on {}; expected one that toroid_session_open_on() opened on a GPU",
                       toroid::to_string(session->device));
     check_room(*session, output_count);
+    if (output_count > 0) require(outputs, "outputs");
     const toroid::StreamGuard order(toroid::Stream::adopt(session->device, stream));
-    std::vector<Tensor> given;
-    for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i], i, "input", session->device));
-    const std::vector<Tensor> results = session->session->run(given);
+    const std::vector<Tensor> results = session->session->run(views_of(*session, inputs, input_count, session->device));
     for (size_t i = 0; i < results.size(); ++i) hand_out(results[i], i, outputs[i]);
   });
 }
 
 void toroid_tensor_release(toroid_tensor* tensor) {
+  if (!tensor) return;
   delete static_cast<Tensor*>(tensor->owner);
   tensor->owner = nullptr, tensor->data = nullptr, tensor->bytes = 0;
 }

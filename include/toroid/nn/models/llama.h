@@ -72,7 +72,7 @@ class LlamaForCausalLM : public TokenModel {
   RMSNorm norm_;
   std::unique_ptr<Linear> lm_head_;  // null: tied to the embedding
   Tensor inv_freq_;
-  int64_t cache_length_ = 0;
+  int64_t cache_batch_ = 0, cache_length_ = 0;
   TensorRanks vocabulary_;  // that have a part of lm_head each
   Scope model_;
 };
