@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "loop/renumber.h"
+
 namespace toroid::sched {
 namespace {
 
@@ -59,8 +61,8 @@ bool factor(program::Node& n) {
     return steps;
   };
   for (size_t i = 0; i < to.size(); ++i) {
-    Statement s = n.body.steps[i];
-    if (const auto f = factors_of_sum(n.body, s, varies)) {
+    const Statement s = loop::renumbered(n.body.steps[i], to);
+    if (const auto f = factors_of_sum(n.body, n.body.steps[i], varies)) {
       const int terms = product(builder, s.dtype, here(f->varying));
       const S sum = builder.reduce(loop::Reduction::Sum, {&builder, terms, s.dtype});
       std::vector<int> whole = here(f->shared);
@@ -69,13 +71,6 @@ bool factor(program::Node& n) {
       changed = true;
       continue;
     }
-    for (int& a : s.args)
-      if (a >= 0) a = to[static_cast<size_t>(a)];
-    if (s.mask >= 0) s.mask = to[static_cast<size_t>(s.mask)];
-    s.index = sym::substitute(s.index, [&](const sym::Node& at) -> std::optional<Expr> {
-      const int k = loop::step_of_symbol(at);
-      return k < 0 ? std::nullopt : std::optional(loop::value_symbol(to[static_cast<size_t>(k)], at.lo, at.hi));
-    });
     if (s.step == Step::Scalar) {
       to[i] = builder.emit({.op = s.op, .dtype = s.dtype, .args = {s.args[0], s.args[1], s.args[2]}, .value = s.value});
     } else if (s.step == Step::Reduce) {

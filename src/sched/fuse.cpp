@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "loop/renumber.h"
 #include "program/effects.h"
 #include "program/sizes.h"
 #include "program/users_calls.h"
@@ -349,15 +350,7 @@ class Fuser {
     std::vector<int> to(second.steps.size(), -1);
     bool shared = depends;
     for (size_t i = 0; i < second.steps.size(); ++i) {
-      Statement s = second.steps[i];
-      for (int& x : s.args)
-        if (x >= 0) x = to[static_cast<size_t>(x)];
-      if (s.mask >= 0) s.mask = to[static_cast<size_t>(s.mask)];
-      s.index = sym::substitute(s.index, [&](const sym::Node& n) -> std::optional<Expr> {
-        int k = loop::step_of_symbol(n);
-        if (k < 0) return std::nullopt;
-        return loop::value_symbol(to[static_cast<size_t>(k)], n.lo, n.hi);
-      });
+      const Statement s = loop::renumbered(second.steps[i], to);
       if (s.step == Step::Load && contains(written, s.buffer)) {
         if (writers_[static_cast<size_t>(s.buffer)] > 1 && !mutant(Mutant::SeveralWriters)) {
           *reason = "several nodes write what passes between them";

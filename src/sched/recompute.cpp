@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "loop/renumber.h"
 #include "program/uses.h"
 #include "sched/domain_map.h"
 
@@ -212,13 +213,8 @@ class Recomputer {
   // A step of another body, whose own steps are `to` here.
   template <class F>
   static int copy(loop::BodyBuilder& builder, Statement s, const std::vector<int>& to, F&& index) {
-    for (int& a : s.args)
-      if (a >= 0) a = to[static_cast<size_t>(a)];
-    if (s.mask >= 0) s.mask = to[static_cast<size_t>(s.mask)];
-    s.index = sym::substitute(index(s.index), [&](const sym::Node& n) -> std::optional<Expr> {
-      const int k = loop::step_of_symbol(n);
-      return k < 0 ? std::nullopt : std::optional(loop::value_symbol(to[static_cast<size_t>(k)], n.lo, n.hi));
-    });
+    s.index = index(s.index);
+    s = loop::renumbered(std::move(s), to);
     if (s.step == Step::Scalar)
       return builder.emit({.op = s.op, .dtype = s.dtype, .args = {s.args[0], s.args[1], s.args[2]}, .value = s.value});
     auto& steps = builder.body().steps;

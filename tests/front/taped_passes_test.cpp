@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "errors.h"
+#include "front/backend.h"
 #include "front/harness.h"
 #include "graph/graph.h"
 #include "toroid/autograd.h"

@@ -43,8 +43,8 @@ TEST_P(Family, BecomesTheProgramThatIsExpected) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lower, Family,
-                         testing::Values("pointwise", "view", "reduction", "template", "wide_product", "attention", "attention_backward",
-                                         "extern", "composite", "control_flow", "scatter", "checks", "sort"),
+                         testing::Values("pointwise", "view", "reduction", "template", "wide_product", "whole_window", "attention",
+                                         "attention_backward", "extern", "composite", "control_flow", "scatter", "checks", "sort"),
                          [](auto& info) { return std::string(info.param); });
 
 }  // namespace
