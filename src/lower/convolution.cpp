@@ -112,22 +112,37 @@ bool has_large_windows(const program::Convolution& c) {
   return pixels && *pixels < c.kernel_h * c.kernel_w;
 }
 
-// The windows of a convolution as rows of a matrix: [image, row, column of the result][tap row][tap column][channel]. by_tap: as columns of
-// one, [channel][tap row][tap column][row, column of the result, image], which is how the windows lie of the convolution that it is the
-// gradient of. Zeros are padding.
-int realize_windows(Lowering& l, const graph::Node& n, const program::Convolution& c, bool by_tap) {
+// How the windows of a convolution lie as a matrix. Rows: [image, row, column of the result][tap row][tap column][channel]. Columns, and
+// OfGradient where the windows are those of the convolution that this one is the gradient of, whose channels are images:
+// [channel][tap row][tap column][image, row, column of the result] and [channel][tap row][tap column][row, column of the result, image].
+enum class Windows { Rows, Columns, OfGradient };
+
+Windows order_of_windows(const program::Convolution& c, DType dtype, bool constant_weight) {
+  constexpr int64_t kFewChannels = 4, kAligned = 8;  // neighbours that are moved together
+  if (constant_weight) return Windows::Rows;
+  if (has_large_windows(c)) return Windows::OfGradient;
+  // Neighbours in a window of few channels lie apart in memory; neighbouring windows lie evenly.
+  const bool narrow = c.in_channels <= kFewChannels && c.kernel_w > 1 && is_half(dtype);
+  return narrow && sym::known_multiple(c.out_w, kAligned) ? Windows::Columns : Windows::Rows;
+}
+
+// The windows as such a matrix. Zeros are padding.
+int realize_windows(Lowering& l, const graph::Node& n, const program::Convolution& c, Windows order) {
   const graph::Value* input = std::get<graph::Value*>(n.args[0]);
   const bool pixels = c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0;
-  if (pixels && !by_tap) return realize_channels_last(l, input).buffer;
+  if (pixels && order == Windows::Rows) return realize_channels_last(l, input).buffer;
   if (!l.value(input).place && l.value(input).work > 2) l.realize(input);
   const Lazy x = l.value(input);
   std::vector<Expr> sizes = {c.n, c.out_h, c.out_w, c.kernel_h, c.kernel_w, c.in_channels};
-  if (by_tap) sizes = {c.in_channels, c.kernel_h, c.kernel_w, c.out_h, c.out_w, c.n};
+  if (order == Windows::Columns) sizes = {c.in_channels, c.kernel_h, c.kernel_w, c.n, c.out_h, c.out_w};
+  if (order == Windows::OfGradient) sizes = {c.in_channels, c.kernel_h, c.kernel_w, c.out_h, c.out_w, c.n};
   Place windows = l.allocate(input->name, {x.dtype, sizes, {}});
   l.fill(
       windows, x.dtype, sizes,
       [&](BodyBuilder& b, const Index& place) {
-        const Index at = by_tap ? Index{place[5], place[3], place[4], place[1], place[2], place[0]} : place;
+        Index at = place;  // as rows have it
+        if (order == Windows::Columns) at = {place[3], place[4], place[5], place[1], place[2], place[0]};
+        if (order == Windows::OfGradient) at = {place[5], place[3], place[4], place[1], place[2], place[0]};
         const Expr h = at[1] * Expr(c.stride_h) + at[3] * Expr(c.dilation_h) - Expr(c.pad_h),
                    w = at[2] * Expr(c.stride_w) + at[4] * Expr(c.dilation_w) - Expr(c.pad_w);
         std::optional<S> inside;
@@ -162,8 +177,9 @@ bool convolution_product(Lowering& l, const graph::Node& n, const program::Convo
   g.k = taps;
   g.a.dtype = g.b.dtype = type.dtype;
   if (!l.takes(g, constant_weight)) return false;
-  const bool by_tap = !constant_weight && has_large_windows(c);
-  g.a = {realize_windows(l, n, c, by_tap), type.dtype, 0, by_tap ? std::vector<Expr>{1, g.m} : std::vector<Expr>{taps, 1}};
+  const Windows order = order_of_windows(c, type.dtype, constant_weight);
+  const bool rows = order == Windows::Rows;
+  g.a = {realize_windows(l, n, c, order), type.dtype, 0, rows ? std::vector<Expr>{taps, 1} : std::vector<Expr>{1, g.m}};
   // The weights in the order of a window.
   if (constant_weight) {
     program::Rearranged weight;
@@ -174,14 +190,14 @@ bool convolution_product(Lowering& l, const graph::Node& n, const program::Convo
     l.program().rearranged.push_back(std::move(weight));
   } else {
     const graph::Value* weight = std::get<graph::Value*>(n.args[1]);
-    if (by_tap)
-      g.b = {realize_as(l, weight, images_last(weight->type.sizes)).buffer, type.dtype, 0, {c.out_channels, 1}};
-    else
+    if (rows)
       g.b = {realize_channels_last(l, weight).buffer, type.dtype, 0, {1, taps}};
+    else
+      g.b = {realize_as(l, weight, images_last(weight->type.sizes)).buffer, type.dtype, 0, {c.out_channels, 1}};
   }
   Place out = l.allocate(n.results[0]->name, type);
   out.strides = channels_last(type.sizes);
-  if (by_tap) out.strides = {c.out_channels, 1, c.out_w * c.n * Expr(c.out_channels), c.n * Expr(c.out_channels)};
+  if (order == Windows::OfGradient) out.strides = {c.out_channels, 1, c.out_w * c.n * Expr(c.out_channels), c.n * Expr(c.out_channels)};
   program::Node node;
   node.problem = g;
   const std::vector<Expr> points = {g.m, g.n};

@@ -256,10 +256,14 @@ static bool is_quantized(const graph::Value* v) {
          size_of(std::get<graph::Value*>(v->producer->args[0])->type.dtype) > 1;
 }
 
+bool Lowering::is_dear(const Lazy& lazy) {
+  constexpr int kCheapWork = 4, kCheapLoads = 2;
+  return !lazy.place && (lazy.work > kCheapWork || lazy.loads > kCheapLoads || lazy.over_template);
+}
+
 void Lowering::define(const graph::Value* v, Lazy lazy) {
-  // Values with several readers are computed once, unless computing them again is no dearer than reading them back.
-  constexpr int kCheapWork = 4, kCheapLoads = 2, kMaxInlineLoads = 12, kMaxInlineWork = 200;
-  bool again = !lazy.place && uses(v) > 1 && (lazy.work > kCheapWork || lazy.loads > kCheapLoads || lazy.over_template);
+  constexpr int kMaxInlineLoads = 12, kMaxInlineWork = 200;
+  const bool again = uses(v) > 1 && is_dear(lazy);
   bool too_big = !lazy.place && (lazy.loads > kMaxInlineLoads || lazy.work > kMaxInlineWork);
   const bool over_open = lazy.over_open, quantized = !lazy.place && lazy.over_template && is_quantized(v);
   values_[v] = std::move(lazy);

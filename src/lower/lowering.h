@@ -96,6 +96,8 @@ class Lowering {
             const std::function<S(loop::BodyBuilder&, const Index&)>& element, const graph::Value* origin);
   // Number of readers of a value among nodes, plus one when it is an output.
   int uses(const graph::Value* v) const;
+  // Whether it is computed once where it has several readers: computing it again is dearer than reading it back.
+  static bool is_dear(const Lazy& lazy);
   program::Program& program() { return program_; }
   const LowerOptions& options() const { return options_; }
   // What the program is for.
@@ -166,6 +168,7 @@ Rule find_rule(const std::string& op_name);
 // Families.
 void lower_pointwise(Lowering& l, const graph::Node& n);
 void lower_view(Lowering& l, const graph::Node& n);
+void lower_pad(Lowering& l, const graph::Node& n);
 void lower_reduction(Lowering& l, const graph::Node& n);
 
 program::Program lower(const graph::Graph& g, const LowerOptions& options = {});

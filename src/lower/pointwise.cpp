@@ -54,17 +54,19 @@ Index broadcast_index(const Lazy& operand, const Index& index) {
 
 }  // namespace
 
-// A product's result that several read as a wider dtype: it is stored as it is, and readers widen what they read.
-bool widens_product(const Lowering& l, const graph::Node& n) {
+// A half, product or dear, that is read as a wider dtype alone, and several times so: it is stored as it is, and readers widen what they
+// read.
+bool widens_dear(const Lowering& l, const graph::Node& n) {
   const auto* source = n.op->name == "_to_copy" ? std::get_if<graph::Value*>(&n.args[0]) : nullptr;
   if (!source || l.uses(n.results[0]) < 2) return false;
   const Lazy& narrow = l.value(*source);
-  return narrow.over_template && size_of(n.results[0]->type.dtype) > size_of(narrow.dtype);
+  if (size_of(n.results[0]->type.dtype) <= size_of(narrow.dtype)) return false;
+  return narrow.over_template || (is_half(narrow.dtype) && l.uses(*source) == 1 && Lowering::is_dear(narrow));
 }
 
 void lower_pointwise(Lowering& l, const graph::Node& n) {
   const ops::Op& op = *n.op;
-  const bool widens = widens_product(l, n);
+  const bool widens = widens_dear(l, n);
   if (widens) l.realize(std::get<graph::Value*>(n.args[0]));
   std::vector<PointwiseOperand> operands;
   uint32_t bit = 1;
@@ -196,8 +198,40 @@ void lower_random(Lowering& l, const graph::Node& n) {
   l.define(n.results[0], std::move(out));
 }
 
+// Windows that overlap read their elements several times, which are computed once then; padding around them stays with the windows.
+static void realize_below_windows(Lowering& l, const graph::Node& n) {
+  constexpr int kCheapWork = 2;
+  const graph::Value* source = std::get<graph::Value*>(n.args[0]);
+  const graph::Node* pad = source->producer;
+  if (pad && pad->op->name == "unfold") return;  // the elements of these were seen to
+  const bool padded = pad && pad->op->name == "constant_pad_nd" && !l.value(source).place;
+  const graph::Value* of = padded ? std::get<graph::Value*>(pad->args[0]) : source;
+  if (l.value(of).place || l.value(of).work <= kCheapWork) return;
+  l.realize(of);
+  if (padded) lower_pad(l, *pad);
+}
+
+// A view that several read, with more elements than what it is a view of, which is dear: that is in memory, and not the view.
+static void realize_below_repeats(Lowering& l, const graph::Node& n) {
+  if (n.results.size() != 1 || l.uses(n.results[0]) < 2) return;
+  std::vector<const graph::Node*> views;
+  const graph::Value* of = std::get<graph::Value*>(n.args[0]);
+  const auto is_view = [](const graph::Node* p) { return p && p->op->index_map && p->results.size() == 1; };
+  for (; is_view(of->producer) && !l.value(of).place; of = std::get<graph::Value*>(of->producer->args[0])) views.push_back(of->producer);
+  const auto elements = [](const graph::Value* v) {
+    Expr count = 1;
+    for (auto& s : v->type.sizes) count = count * s;
+    return count.maybe_constant().value_or(0);
+  };
+  if (!Lowering::is_dear(l.value(of)) || elements(n.results[0]) <= elements(of)) return;
+  l.realize(of);
+  for (auto v = views.rbegin(); v != views.rend(); ++v) lower_view(l, **v);
+}
+
 void lower_view(Lowering& l, const graph::Node& n) {
   const graph::Value* source = std::get<graph::Value*>(n.args[0]);
+  if (n.op->name == "unfold") realize_below_windows(l, n);
+  realize_below_repeats(l, n);
   Lazy input = l.value(source);
   auto types = std::make_shared<std::vector<Arg<const TensorType*>>>(graph::type_args(n));
   // A template's result that several views share is finished in the template's epilogue, not once a view.

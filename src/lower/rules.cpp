@@ -16,7 +16,6 @@ void lower_index(Lowering& l, const graph::Node& n);
 void lower_check_index(Lowering& l, const graph::Node& n);
 void lower_gather(Lowering& l, const graph::Node& n);
 void lower_cat(Lowering& l, const graph::Node& n);
-void lower_pad(Lowering& l, const graph::Node& n);
 void lower_index_put(Lowering& l, const graph::Node& n);
 void lower_scatter(Lowering& l, const graph::Node& n);
 void lower_view_scatter(Lowering& l, const graph::Node& n);

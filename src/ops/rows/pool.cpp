@@ -104,21 +104,31 @@ Tensor windows_of(Tensor x, const Pool& p, bool ceil_mode, const Operand& fill) 
 
 // ---- maximum ----
 
+// The places in their windows, by dimension, of elements with these numbers: [lead..., out...]. A window of -inf alone finds its padding
+// first, for which its first element within the input stands.
+std::vector<Tensor> places_in_windows(const Tensor& best, const Pool& p) {
+  Tensor rest = best;
+  std::vector<Tensor> place(p.spatial());
+  for (size_t d = p.spatial(); d-- > 0;) {
+    place[d] = d == 0 ? rest : remainder(rest, p.kernel[d]);
+    if (d > 0) rest = floor_div(rest, p.kernel[d]);
+    if (p.padding[d] == 0) continue;
+    const Tensor before = sub(Expr(p.padding[d] + p.dilation[d] - 1), mul(arange(p.out[d]), Expr(p.stride[d])));
+    const Tensor first = floor_div(before, p.dilation[d]);
+    place[d] = call1("maximum", {place[d], along(first, p.lead + static_cast<int64_t>(d), best.dim())});
+  }
+  return place;
+}
+
 // Flat index into the spatial dimensions of the input of the element at position `best` of its window.
 Tensor window_index(const Tensor& best, const Pool& p) {
-  Tensor rest = best, flat;
-  int64_t rank = best.dim();
-  std::vector<Tensor> position(p.spatial());
-  for (size_t d = p.spatial(); d-- > 0;) {
-    position[d] = d == 0 ? rest : remainder(rest, p.kernel[d]);
-    if (d > 0) rest = floor_div(rest, p.kernel[d]);
-  }
+  Tensor flat;
+  const std::vector<Tensor> place = places_in_windows(best, p);
   for (size_t d = 0; d < p.spatial(); ++d) {
     Tensor start = mul(arange(p.out[d]), Expr(p.stride[d]));
     if (p.padding[d] != 0) start = sub(start, Expr(p.padding[d]));
-    Tensor offset = p.dilation[d] == 1 ? position[d] : mul(position[d], Expr(p.dilation[d]));
-    Tensor at = add(along(start, p.lead + static_cast<int64_t>(d), rank), offset);
-    if (p.padding[d] != 0) at = call1("clamp", {at, Expr(0)});  // a window of -inf alone finds its padding first
+    const Tensor offset = p.dilation[d] == 1 ? place[d] : mul(place[d], Expr(p.dilation[d]));
+    const Tensor at = add(along(start, p.lead + static_cast<int64_t>(d), best.dim()), offset);
     flat = d == 0 ? at : add(mul(flat, p.in[d]), at);
   }
   return flat;
@@ -134,11 +144,13 @@ std::vector<Tensor> max_pool(const CallReader& c) {
   return {values, window_index(call1("argmax", {flat_windows(windows, kSpatial), Expr(-1)}), p)};
 }
 
-// Without padding: which element of the window that begins `back` windows before the last one the elements of dimension d are; the number
-// of elements of a window, or more, for those that are not in it. 1-d.
+// Which element of the window that begins `back` windows before the last one the elements of dimension d are; the number of elements of a
+// window, or more, for those that are not in it. 1-d.
 Tensor element_of_window(const Pool& p, size_t d, int64_t back) {
   const int64_t stride = p.stride[d], dilation = p.dilation[d], all = product_of(to_sizes(p.kernel)).constant();
-  Tensor at = remainder(arange(p.in[d]), stride);
+  Tensor at = arange(p.in[d], DType::I32);
+  if (p.padding[d] != 0) at = add(at, Expr(p.padding[d]));
+  at = remainder(at, stride);
   if (back > 0) at = add(at, Expr(back * stride));
   Tensor number = dilation == 1 ? at : floor_div(at, dilation);
   if ((back + 1) * stride > p.span(d)) number = call1("where.ScalarOther", {call1("lt.Scalar", {at, Expr(p.span(d))}), number, Expr(all)});
@@ -251,34 +263,42 @@ void add_rows_for(Table& t) {
               max_unpool<kSpatial>);
 }
 
+// Numbers of elements of windows are bytes where there are few, as they are kept for the gradient.
+DType type_of_numbers(const Pool& p) {
+  constexpr int64_t kMost = 256;
+  return product_of(to_sizes(p.kernel)).constant() <= kMost ? DType::U8 : DType::I64;
+}
+
 }  // namespace
 
 Tensor max_pool_best(const CallReader& c, size_t spatial) {
   const Tensor x = c.tensor("self");
-  const Tensor windows = windows_of(x, read_pool(c, spatial), c.flag("ceil_mode"), lowest_value(x.dtype()));
-  return call1("argmax", {flat_windows(windows, static_cast<int64_t>(spatial)), Expr(-1)});
+  const Pool p = read_pool(c, spatial);
+  const Tensor windows = windows_of(x, p, c.flag("ceil_mode"), lowest_value(x.dtype()));
+  Tensor best = call1("argmax", {flat_windows(windows, static_cast<int64_t>(spatial)), Expr(-1)});
+  if (std::any_of(p.padding.begin(), p.padding.end(), [](int64_t n) { return n != 0; })) {
+    const std::vector<Tensor> place = places_in_windows(best, p);
+    best = place[0];
+    for (size_t d = 1; d < spatial; ++d) best = add(mul(best, Expr(p.kernel[d])), place[d]);
+  }
+  return cast(best, type_of_numbers(p));
 }
 
 Tensor max_pool_gradient(const CallReader& c, const Tensor& gradient, const Tensor& best, size_t spatial) {
   const Pool p = read_pool(c, spatial);
-  // Elements of windows are compared by their numbers in it. With padding, of which the maximum of nothing but -inf is an element, by
-  // places.
-  const bool is_padded = std::any_of(p.padding.begin(), p.padding.end(), [](int64_t n) { return n != 0; });
-  const Tensor indices = is_padded ? window_index(best, p) : best;
   Tensor sum;
   std::vector<int64_t> back(spatial, 0);
   for (bool more = true; more;) {
-    Tensor g = gradient, at = indices;
+    Tensor g = gradient, at = best;
     for (size_t d = 0; d < spatial; ++d) {
       g = window_of_each(g, p, d, back[d], Expr(0));
-      at = window_of_each(at, p, d, back[d], Expr(-1));
+      at = window_of_each(at, p, d, back[d], Expr(0));  // any: there is no gradient
     }
     Tensor own;
-    for (size_t d = 0; !is_padded && d < spatial; ++d) {
+    for (size_t d = 0; d < spatial; ++d) {
       const Tensor number = along(element_of_window(p, d, back[d]), static_cast<int64_t>(d), static_cast<int64_t>(spatial));
       own = d == 0 ? number : add(mul(own, Expr(p.kernel[d])), number);
     }
-    if (is_padded) own = reshape(arange(product_of(p.in)), p.in);
     const Tensor part = call1("where.ScalarOther", {call1("eq.Tensor", {at, own}), g, Expr(0)});
     sum = sum.defined() ? add(sum, part) : part;
     more = false;
