@@ -31,9 +31,26 @@ struct Access {
   }
 };
 
+bool is_input(const Program& p, int b) { return p.buffers[static_cast<size_t>(b)].kind == loop::BufferKind::Input; }
+
 bool writes_an_input(const Program& p, const Access& a) {
-  return std::any_of(a.written.begin(), a.written.end(),
-                     [&](int b) { return p.buffers[static_cast<size_t>(b)].kind == loop::BufferKind::Input; });
+  return std::any_of(a.written.begin(), a.written.end(), [&](int b) { return is_input(p, b); });
+}
+
+// Inputs that some node writes: the parameters of a step that trains.
+Buffers updated_inputs(const Program& p) {
+  Buffers out;
+  for (auto& n : p.nodes)
+    for (int b : program::writes(n))
+      if (is_input(p, b)) out.insert(b);
+  return out;
+}
+
+// Of one buffer to another of fewer bytes: a weight of f32 as bf16.
+bool narrows(const Program& p, const Node& n, const Access& a) {
+  if (!n.is_loop() || a.read.size() != 1 || a.written.size() != 1) return false;
+  auto bytes = [&](int b) { return size_of(p.buffers[static_cast<size_t>(b)].dtype); };
+  return bytes(*a.written.begin()) < bytes(*a.read.begin());
 }
 
 // A node that others may join.
@@ -48,9 +65,11 @@ Program join_updates(Program p, const target::Target& target) {
   std::vector<Node> nodes;
   std::vector<Access> accesses;
   std::map<std::string, Group> groups;  // by key, the latest
+  const Buffers updated = updated_inputs(p);
   for (Node& n : p.nodes) {
     const Access access(n);
-    const std::string key = writes_an_input(p, access) ? target.foreach_key(n) : "";
+    const bool joins = writes_an_input(p, access) || (narrows(p, n, access) && updated.count(*access.read.begin()) > 0);
+    const std::string key = joins ? target.foreach_key(n) : "";
     const auto known = key.empty() ? groups.end() : groups.find(key);
     if (known != groups.end()) {
       Group& g = known->second;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "loop/moments.h"
+
 namespace toroid::sched {
 
 using loop::Body;
@@ -25,7 +27,9 @@ int64_t whole_arrays(const Node& n) {
 
 int passes(const Node& n) {
   if (!n.is_loop() || !loop::has_reduction(n.domain)) return 0;
-  const std::vector<int> pass = loop::pass_of(n.domain, n.body);
+  std::map<int, int> with;
+  for (auto& m : loop::find_moments(n.domain, n.body)) with[m.squares] = m.sum;
+  const std::vector<int> pass = loop::pass_of(n.body, with);
   const std::vector<bool> varies = loop::varies_over_reduction(n.domain, n.body);
   int most = 1;
   for (size_t k = 0; k < pass.size(); ++k)

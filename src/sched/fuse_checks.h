@@ -11,7 +11,7 @@ int64_t estimate(const Expr& e);
 
 // How many elements each point of a template's result reads and writes.
 int64_t whole_arrays(const program::Node& n);
-// How often a loop walks over its reduction.
+// How often a loop walks over its reduction where squares are folded with their means.
 int passes(const program::Node& n);
 // Whether most workers would have no row of a long reduction: rows that lie across memory are taken many at a time. 0 workers: never.
 bool idles(const program::Node& n, int workers);

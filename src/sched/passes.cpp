@@ -51,7 +51,9 @@ bool run_factor_sums(program::Program& p, target::PassContext&) { return factor_
 bool run_recompute(program::Program& p, target::PassContext& context) {
   const auto lines = recompute(p);
   context.report.choices.insert(context.report.choices.end(), lines.begin(), lines.end());
-  return !lines.empty();
+  if (lines.empty()) return false;
+  p = fuse(std::move(p), nullptr, dividing_workers(context.target));  // stores that are gone kept loops apart
+  return true;
 }
 
 bool run_absorb_producers(program::Program& p, target::PassContext& context) {

@@ -28,22 +28,50 @@ bool is_cheap(const Statement& s) {
   return s.step == Step::Scalar && s.op < ScalarOp::Exp;
 }
 
-// The steps that a value is made of, in order; nothing where one of them is not cheap, or there are too many.
-std::optional<std::vector<size_t>> made_of(const Body& b, int value) {
+// The steps that a value is made of, in order, and those of them that are read back: the Store of each.
+struct Made {
   std::set<size_t> steps;
-  std::vector<size_t> open{static_cast<size_t>(value)};
+  std::map<size_t, size_t> stored;
+};
+
+// The Store of a step's value, rounded or not, to a buffer of its own: not `apart`. What follows from the value in this loop follows from
+// what is stored in the graph.
+std::optional<size_t> store_of(const Body& b, size_t step, int apart) {
+  for (size_t k = step + 1; k < b.steps.size(); ++k) {
+    const Statement& s = b.steps[k];
+    if (s.step != Step::Store || s.mode != loop::StoreMode::Set || s.mask >= 0 || s.buffer == apart) continue;
+    const Statement& value = b.steps[static_cast<size_t>(s.args[0])];
+    const bool rounds = value.step == Step::Scalar && value.op == ScalarOp::Cast && is_float(value.dtype) &&
+                        static_cast<size_t>(value.args[0]) == step && is_float(b.steps[step].dtype);
+    if (static_cast<size_t>(s.args[0]) == step || rounds) return k;
+  }
+  return std::nullopt;
+}
+
+// What `store` stores; nothing where a part of it is not cheap, or there are too many. reads_back: what the loop stores elsewhere need not
+// be computed.
+std::optional<Made> made_of(const Body& b, const Statement& store, bool reads_back) {
+  Made made;
+  auto& steps = made.steps;
+  std::vector<size_t> open{static_cast<size_t>(store.args[0])};
   int operations = 0, loads = 0;
   while (!open.empty()) {
     const size_t k = open.back();
     open.pop_back();
     if (!steps.insert(k).second) continue;
     const Statement& s = b.steps[k];
+    if (reads_back && s.step == Step::Scalar && s.op != ScalarOp::Const && static_cast<int>(k) != store.args[0])
+      if (const auto kept = store_of(b, k, store.buffer)) {
+        if (++loads > kMostLoads) return std::nullopt;
+        made.stored[k] = *kept;
+        continue;
+      }
     if (!is_cheap(s)) return std::nullopt;
     if (s.step == Step::Load && ++loads > kMostLoads) return std::nullopt;
     if (s.step == Step::Scalar && s.op != ScalarOp::Const && ++operations > kMostOperations) return std::nullopt;
     loop::for_each_use(s, [&](size_t use) { open.push_back(use); });
   }
-  return std::vector<size_t>(steps.begin(), steps.end());
+  return made;
 }
 
 bool divides(const Expr& e) {
@@ -118,7 +146,8 @@ class Recomputer {
     if (std::count_if(steps.begin(), steps.end(), stores) != 1) return;
     const Statement& store = *std::find_if(steps.begin(), steps.end(), stores);
     if (store.mode != loop::StoreMode::Set || store.mask >= 0) return;
-    const auto parts = made_of(from.body, store.args[0]);
+    auto parts = made_of(from.body, store, false);
+    if (!parts) parts = made_of(from.body, store, true);
     if (!parts || !is_settled_and_small(*parts, writer, buffer, readers)) return;
     std::vector<Node> changed;
     int64_t before = bytes_of(buffer), after = 0;
@@ -151,13 +180,15 @@ class Recomputer {
   }
 
   // Whether nothing of what is loaded changes, and no more memory is held until the last reader than the temporary took.
-  bool is_settled_and_small(const std::vector<size_t>& parts, size_t writer, int buffer, const std::vector<size_t>& readers) const {
+  bool is_settled_and_small(const Made& parts, size_t writer, int buffer, const std::vector<size_t>& readers) const {
     int64_t held = 0;
     std::set<int> seen;
-    for (const size_t k : parts) {
-      const Statement& s = p_.nodes[writer].body.steps[k];
-      if (s.step != Step::Load || !seen.insert(s.buffer).second) continue;
-      if (!is_settled(s.buffer, writer)) return false;
+    for (const size_t k : parts.steps) {
+      const auto kept = parts.stored.find(k);
+      const bool is_stored = kept != parts.stored.end();
+      const Statement& s = p_.nodes[writer].body.steps[is_stored ? kept->second : k];
+      if ((s.step != Step::Load && !is_stored) || !seen.insert(s.buffer).second) continue;
+      if (!is_settled(s.buffer, is_stored ? writer + 1 : writer)) return false;
       const auto& others = uses_.readers(s.buffer);
       if (is_temporary(s.buffer) && (others.empty() || others.back() < readers.back())) held += bytes_of(s.buffer);
     }
@@ -165,7 +196,7 @@ class Recomputer {
   }
 
   // A reader that makes the values itself; nothing where it reads them otherwise than one by one.
-  std::optional<Node> with(const Node& reader, const Node& from, const Statement& store, const std::vector<size_t>& parts) const {
+  std::optional<Node> with(const Node& reader, const Node& from, const Statement& store, const Made& parts) const {
     if (!reader.is_loop() || !reader.beside.empty()) return std::nullopt;
     int64_t points = 1;
     for (auto& v : reader.domain.vars) {
@@ -195,18 +226,29 @@ class Recomputer {
   }
 
   // The steps of `parts` at the point whose value lies at `at`.
-  static std::optional<int> emit(loop::BodyBuilder& builder, const Node& from, const Statement& store, const std::vector<size_t>& parts,
-                                 const Expr& at) {
+  static std::optional<int> emit(loop::BodyBuilder& builder, const Node& from, const Statement& store, const Made& parts, const Expr& at) {
     const auto point = point_at(from.domain, store.index, at);
     if (!point) return std::nullopt;
     std::vector<int> to(from.body.steps.size(), -1);
     bool plain = true;
-    for (const size_t k : parts)
-      to[k] = copy(builder, from.body.steps[k], to, [&](const Expr& e) {
-        const Expr there = sym::substitute(e, loop::replacing(*point));
-        plain = plain && (divides(at) || !divides(there));
-        return there;
-      });
+    const auto there = [&](const Expr& e) {
+      const Expr out = sym::substitute(e, loop::replacing(*point));
+      plain = plain && (divides(at) || !divides(out));
+      return out;
+    };
+    for (const size_t k : parts.steps) {
+      const auto kept = parts.stored.find(k);
+      if (kept == parts.stored.end()) {
+        to[k] = copy(builder, from.body.steps[k], to, there);
+        continue;
+      }
+      const Statement& s = from.body.steps[kept->second];
+      Statement load;
+      load.step = Step::Load, load.dtype = s.dtype, load.buffer = s.buffer, load.index = s.index;
+      to[k] = copy(builder, std::move(load), to, there);
+      if (const DType t = from.body.steps[k].dtype; t != s.dtype)
+        to[k] = builder.emit({.op = ScalarOp::Cast, .dtype = t, .args = {to[k], -1, -1}, .value = {}});
+    }
     return plain ? std::optional(to[static_cast<size_t>(store.args[0])]) : std::nullopt;
   }
 

@@ -27,8 +27,21 @@ struct Uniform {
   std::vector<int> buffers;
 };
 
+// The variables in the order in which the first store walks through memory, so that a loop over a matrix by columns is one over its
+// elements.
+void walk_along_store(Nest& nest) {
+  const auto store = std::find_if(nest.body.steps.begin(), nest.body.steps.end(), [](auto& s) { return s.step == Step::Store; });
+  if (store == nest.body.steps.end() || loop::has_reduction(nest.domain)) return;
+  auto apart = [&](const loop::Var& v) {
+    const auto c = sym::linear_coefficient(store->index, v.symbol);
+    return c && c->is_const() ? c->constant() : 0;
+  };
+  std::stable_sort(nest.domain.vars.begin(), nest.domain.vars.end(), [&](auto& a, auto& b) { return apart(a) > apart(b); });
+}
+
 std::optional<Uniform> uniform_of(const Nest& given) {
   Uniform u{given, 0, {}};
+  walk_along_store(u.nest);
   simplify(u.nest.domain, u.nest.body);
   auto& vars = u.nest.domain.vars;
   if (vars.empty()) {  // a number: one element

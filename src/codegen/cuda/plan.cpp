@@ -24,6 +24,7 @@ constexpr int64_t kProcessors = 132;         // of a large GPU
 constexpr int64_t kThreads = 2048;           // that each of them runs at once
 constexpr int64_t kSharing = 1536;           // the same of threads that share rows: 42 registers each
 constexpr int64_t kFolding = 1024;           // and of those that fold columns: 64, as spilled values cost up to half the time
+constexpr int64_t kFoldingMoments = 512;     // whose parts the last block takes longer to fold
 constexpr int64_t kFolds = 16, kLoads = 24;  // registers of those for what columns fold, and for what is loaded meanwhile
 constexpr int64_t kResident = kProcessors * kThreads;
 constexpr int64_t kLeastRepeats = 4;        // vectors of a split row that a thread takes
@@ -76,7 +77,7 @@ bool is_kept(const CudaPlan& p, int k) {
   return registers_of(p, k) < sum;
 }
 
-// In which pass steps are computed when sums of exponentials are folded together with their maxima.
+// In which pass steps are computed when sums of exponentials are folded together with their maxima, and squares with their means.
 void find_online(CudaPlan& p) {
   p.online.clear();
   for (size_t k = 0; k < p.body.steps.size(); ++k) {
@@ -90,12 +91,11 @@ void find_online(CudaPlan& p) {
     if (max.step != Step::Reduce || max.reduction != Reduction::Max || max.args[0] != sub.args[0] || max.dtype != DType::F32) continue;
     if (!p.online_max(sub.args[1])) p.online.push_back({sub.args[1], static_cast<int>(k), sub.args[0]});
   }
-  for (size_t k = 0; k < p.body.steps.size(); ++k) {
-    int pass = 1;
-    loop::for_each_use(p.body.steps[k], [&](size_t u) { pass = std::max(pass, p.pass[u] + (p.body.steps[u].step == Step::Reduce)); });
-    const OnlineSum* online = p.online_sum(static_cast<int>(k));
-    p.pass[k] = online ? p.pass[static_cast<size_t>(online->max)] : pass;
-  }
+  p.moments = loop::find_moments(p.domain, p.body);
+  std::map<int, int> with;
+  for (auto& o : p.online) with[o.sum] = o.max;
+  for (auto& m : p.moments) with[m.squares] = m.sum;
+  p.pass = loop::pass_of(p.body, with);
 }
 
 // What each pass computes, and what it takes from those before; with `keep`, values that are costly to compute again are kept.
@@ -138,7 +138,8 @@ void plan_passes(CudaPlan& p, bool keep) {
     auto need_operands = [&](int k) { loop::for_each_use(p.step(k), [&](size_t u) { need(static_cast<int>(u)); }); };
     for (int k : pass.reduces) {
       const OnlineSum* online = p.online_sum(k);
-      online ? need(online->x) : need_operands(k);
+      const loop::Moments* moments = p.moments_squares(k);
+      online ? need(online->x) : moments ? need(moments->x) : need_operands(k);
     }
     for (int k : pass.stores) need_operands(k);
     while (!work.empty()) {
@@ -158,7 +159,10 @@ bool has_one_pass(const CudaPlan& p) {
 }
 
 // Threads that each multiprocessor runs at once where several fold parts of one result.
-int64_t sharing(const CudaPlan& p) { return p.shape == CudaPlan::Shape::Columns ? kFolding : kSharing; }
+int64_t sharing(const CudaPlan& p) {
+  if (p.shape != CudaPlan::Shape::Columns) return kSharing;
+  return p.moments.empty() ? kFolding : kFoldingMoments;
+}
 
 // Few rows that are long enough: several blocks fold parts of each. `rows` of a block, `vectors` of a row.
 void choose_splits(CudaPlan& p, int64_t rows, const Expr& vectors) {
@@ -289,6 +293,13 @@ int64_t load_registers(const CudaPlan& p) {
   return sum;
 }
 
+// Whether a thread folds its rows alone: windows of a pooling, of which there are enough for all threads.
+bool rows_are_short(const CudaPlan& p, const Expr& row) {
+  constexpr int64_t kMost = 16;
+  const auto n = row.maybe_constant(), rows = p.rows.maybe_constant();
+  return n && *n > 0 && *n <= kMost && rows && *rows >= kResident / 2;
+}
+
 void plan_columns(CudaPlan& p, bool scans) {
   find_online(p);
   plan_passes(p, false);
@@ -306,9 +317,11 @@ void plan_columns(CudaPlan& p, bool scans) {
   p.row_threads = scans ? 1 : kLongBlock / p.columns;
   if (auto n = row.maybe_constant(); n && !scans)
     p.row_threads = static_cast<int>(std::clamp<int64_t>(power_of_two((*n + 1) / 2), kWarp / p.columns, p.row_threads));
+  const bool is_short = !scans && rows_are_short(p, row);
+  if (is_short) p.row_threads = 1, p.columns = kBlock;
   p.block = p.columns * p.row_threads;
-  if (splits) choose_splits(p, p.columns, row);
-  if (!scans) p.unroll = p.vector > 1 ? 4 : 8;
+  if (splits && !is_short) choose_splits(p, p.columns, row);
+  if (!scans) p.unroll = is_short ? static_cast<int>(row.constant()) : p.vector > 1 ? 4 : 8;
   while (p.splits > 1 && p.unroll > 1 && p.unroll * load_registers(p) > kLoads) p.unroll /= 2;
   p.grid = sym::ceil_div(p.rows, p.columns) * p.splits;
 }
@@ -457,6 +470,16 @@ const OnlineSum* CudaPlan::online_sum(int k) const {
   return at == online.end() ? nullptr : &*at;
 }
 
+const loop::Moments* CudaPlan::moments_sum(int k) const {
+  const auto at = std::find_if(moments.begin(), moments.end(), [&](auto& m) { return m.sum == k; });
+  return at == moments.end() ? nullptr : &*at;
+}
+
+const loop::Moments* CudaPlan::moments_squares(int k) const {
+  const auto at = std::find_if(moments.begin(), moments.end(), [&](auto& m) { return m.squares == k; });
+  return at == moments.end() ? nullptr : &*at;
+}
+
 namespace {
 
 CudaPlan points_of(const loop::Nest& nest) {
@@ -559,6 +582,7 @@ std::string to_string(const CudaPlan& p) {
   if (p.unaligned) out += ", from the first that is aligned";
   if (p.splits > 1) out += fmt::format(", {} share rows", p.splits);
   if (!p.online.empty()) out += ", sums of exponentials with their maxima";
+  if (!p.moments.empty()) out += ", squares with their means";
   if (p.repeats) out += fmt::format(", {} kept a thread", p.repeats);
   if (const size_t n = p.early.size() + p.early_constants.size()) out += fmt::format(", {} loads before the first pass", n);
   out += p.wide ? ", 64-bit indices" : "";

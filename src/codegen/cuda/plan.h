@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/forms.h"
+#include "loop/moments.h"
 #include "loop/node.h"
 
 namespace toroid::codegen {
@@ -74,12 +75,20 @@ struct CudaPlan {
   std::vector<CudaPass> passes;  // [p - 1]; none without reductions
   std::vector<int> keeps;        // steps whose values a thread keeps from one pass to the next
   std::vector<OnlineSum> online;
+  // Folded in one pass as well: the mean so far and the squares of the distances to it (B. P. Welford, "Note on a method for calculating
+  // corrected sums of squares and products", 1962), those of several threads by T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae
+  // and a pairwise algorithm for computing sample variances", 1979.
+  std::vector<loop::Moments> moments;
 
   const loop::Statement& step(int k) const { return body.steps[static_cast<size_t>(k)]; }
   // Whether a step follows from the variables alone, without memory.
   bool is_index_math(int k) const;
-  const OnlineSum* online_max(int k) const;  // whose maximum step k is
-  const OnlineSum* online_sum(int k) const;  // whose sum
+  const OnlineSum* online_max(int k) const;           // whose maximum step k is
+  const OnlineSum* online_sum(int k) const;           // whose sum
+  const loop::Moments* moments_sum(int k) const;      // whose sum step k is
+  const loop::Moments* moments_squares(int k) const;  // whose squares
+  // Whether step k is folded with another one, which holds its result.
+  bool is_folded_with(int k) const { return online_sum(k) || moments_squares(k); }
   const Expr& extent(int var) const { return domain.vars[static_cast<size_t>(var)].extent(); }
 };
 

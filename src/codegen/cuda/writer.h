@@ -135,6 +135,7 @@ class CudaWriter {
   std::string fold_over(int k, ScalarOp op, const std::string& type, DType t);
   DType folded_in(int k) const { return accumulator_type(p_.step(p_.step(k).args[0]).dtype); }
   std::string folded_type(int k) const;
+  std::string fold_struct(int k) const;
   int lanes() const;
   std::string accumulator(int k) const;
   std::string each_lane() const;

@@ -45,6 +45,7 @@ void CudaWriter::declare(int k) {
   if (is_position(s.reduction)) start = fmt::format("{}{{{}, 0x7fffffffffffffffll}}", type, identity);
   if (p_.online_max(k)) start = fmt::format("Online{{{}, 0.0f}}", identity);
   const bool fresh = declared_.insert(k).second;
+  if (p_.moments_sum(k)) return e_.line(fmt::format("{}a{} = {{}};", fresh ? type + " " : "", k));
   if (fresh && !p_.online_max(k)) declare_fold(k);
   if (p_.shape != Shape::Columns) return e_.line(fmt::format("{}a{} = {};", fresh ? type + " " : "", k, start));
   if (fresh) e_.line(fmt::format("{} a{}[{}];", type, k, lanes()));
@@ -58,8 +59,16 @@ std::string CudaWriter::each_lane() const {
 
 std::string CudaWriter::folded_type(int k) const {
   if (p_.online_max(k)) return "Online";
+  if (p_.moments_sum(k)) return fmt::format("Moments<{}>", lanes());
   const std::string type = scalar_type(folded_in(k));
   return is_position(p_.step(k).reduction) ? fmt::format("Found<{}>", type) : type;
+}
+
+// The name of the struct that folds two of them.
+std::string CudaWriter::fold_struct(int k) const {
+  if (p_.online_max(k)) return "OnlineFold";
+  if (p_.moments_sum(k)) return "MomentsFold";
+  return fold_name(k);
 }
 
 void CudaWriter::declare_fold(int k) {
@@ -86,7 +95,7 @@ void CudaWriter::declare_fold(int k) {
 
 // Folds the value of this point in; a scan's own value is what has come together.
 void CudaWriter::fold_in(int k) {
-  if (p_.online_sum(k)) return;  // with its maximum
+  if (p_.is_folded_with(k)) return;
   const Statement& s = p_.step(k);
   const DType t = folded_in(k);
   std::string value = e_.convert(p_.step(s.args[0]).dtype, t, e_.scalar(s.args[0]), false);
@@ -97,6 +106,10 @@ void CudaWriter::fold_in(int k) {
                                                                          : "u",
                                                          value)
                                            : fmt::format("fold_online({}, {{{}}});", accumulator(k), value));
+  if (p_.moments_sum(k)) {
+    if (p_.shape == Shape::Rows) e_.line(fmt::format("const f32 share{0} = 1.0f / (f32)++points{0};", k));
+    return e_.line(fmt::format("fold_moments(a{0}, {1}, {2}, share{0});", k, lanes() > 1 ? "l" : "0", value));
+  }
   if (is_position(s.reduction)) value = fmt::format("{}{{{}, {}}}", folded_type(k), value, position());
   e_.line(fmt::format("{0} = {1}::of({0}, {2});", accumulator(k), fold_name(k), value));
   if (s.step == Step::Scan) {
@@ -108,11 +121,15 @@ void CudaWriter::fold_in(int k) {
 std::string CudaWriter::result(int k) {
   const Statement& s = p_.step(k);
   const OnlineSum* sum = p_.online_sum(k);
-  const int in = sum ? sum->max : k;
+  const loop::Moments* moments = p_.moments_squares(k);
+  const int in = sum ? sum->max : moments ? moments->sum : k;
   // Neighbouring rows that fold the same values have one result.
   const bool alike = lanes() > 1 && !p_.on_vector[static_cast<size_t>(k)];
   const std::string name = alike ? fmt::format("a{}[0]", in) : accumulator(in);
   if (sum) return fmt::format("online_sum({})", name);
+  const char* lane = lanes() > 1 && !alike ? "l" : "0";
+  if (moments) return fmt::format("a{}.squares[{}]", in, lane);
+  if (p_.moments_sum(k)) return fmt::format("(a{0}.mean[{1}] * a{0}.points)", k, lane);
   if (p_.online_max(k)) return name + ".high";
   return is_position(s.reduction) ? name + ".at" : e_.convert(folded_in(k), s.dtype, name, false);
 }
@@ -127,7 +144,7 @@ void CudaWriter::reduction() {
   }
   std::string first = fmt::format("(idx){} * {}", group, per_block);
   if (p_.shape == Shape::Columns)
-    mine = fmt::format("threadIdx.x / {}", p_.columns), first += fmt::format(" + threadIdx.x % {}", p_.columns);
+    mine = p_.row_threads > 1 ? fmt::format("threadIdx.x / {}", p_.columns) : "0", first += fmt::format(" + threadIdx.x % {}", p_.columns);
   else
     mine = fmt::format("threadIdx.x % {}", p_.row_threads), first += fmt::format(" + threadIdx.x / {}", p_.row_threads);
   e_.line(fmt::format("const int part = {};", mine));
@@ -209,12 +226,18 @@ std::string CudaWriter::position() {
 void CudaWriter::write_pass(const CudaPass& pass) {
   std::vector<int> folded;
   for (int k : pass.reduces)
-    if (!p_.online_sum(k)) folded.push_back(k);
-  for (int k : folded) declare(k);
+    if (!p_.is_folded_with(k)) folded.push_back(k);
+  for (int k : folded) {
+    declare(k);
+    if (p_.moments_sum(k)) e_.line(fmt::format("i32 points{} = 0;", k));
+  }
   for (int k : pass.steps)
     if (p_.step(k).step == Step::Scan) declare(k);
   walk(pass, folded);
-  for (int k : folded) finish(k);
+  for (int k : folded) {
+    if (p_.moments_sum(k)) e_.line(fmt::format("a{0}.points = (f32)points{0};", k));
+    finish(k);
+  }
   if (p_.splits > 1) share(folded);
 }
 
@@ -229,6 +252,9 @@ void CudaWriter::walk(const CudaPass& pass, const std::vector<int>& folded) {
     e_.line(fmt::format("const idx {} = head + r * {};", vector_text_, p_.vector));
   else
     decode(p_.reduction, "r");
+  if (p_.shape == Shape::Columns)
+    for (int k : folded)
+      if (p_.moments_sum(k)) e_.line(fmt::format("const f32 share{0} = 1.0f / (f32)++points{0};", k));
   write_points(pass, folded);
   for (int i = 1; i < loops; ++i) e_.close();
   for (int k : online) e_.line(fmt::format("fold_online(a{0}, o{0});", k));
@@ -313,12 +339,15 @@ int CudaWriter::open_row(const std::vector<int>& online) {
 
 // The fold over all threads of the row.
 void CudaWriter::finish(int k) {
-  const std::string fold = p_.online_max(k) ? "OnlineFold" : fold_name(k);
-  if (p_.row_threads > 1)
+  const std::string fold = fold_struct(k);
+  if (p_.moments_sum(k) && p_.shape == Shape::Columns)
+    e_.line(fmt::format("fold_column_moments<{}, {}>(a{});", p_.row_threads, p_.columns, k));
+  else if (p_.row_threads > 1)
     e_.line(p_.shape == Shape::Columns ? fmt::format("fold_column<{1}, {2}, {3}>(a{0});", k, fold, p_.row_threads, p_.columns)
                                        : fmt::format("a{0} = fold_row<{1}, {2}>(a{0});", k, fold, p_.row_threads));
   e_.define(k, result(k), false);
   if (const OnlineSum* o = p_.online_max(k)) e_.define(o->sum, result(o->sum), false);
+  if (const loop::Moments* m = p_.moments_sum(k)) e_.define(m->squares, result(m->squares), false);
 }
 
 // Each block leaves what it has folded in scratch memory; the one that comes last goes on, with what all have left.
@@ -330,11 +359,15 @@ void CudaWriter::share(const std::vector<int>& folded) {
     e_.line(fmt::format("{0}* const p{1} = ({0}*)(scratch + {2});", type, k, bytes));
     bytes += (elements * kFoldedBytes + 255) / 256 * 256;
   }
-  auto place = [&](int k, const char* split) { return fmt::format("p{} + ((i64){} * {} + row) * {}", k, split, rows, lanes()); };
+  // Arrays of a value for each lane, or one value of all lanes.
+  auto is_array = [&](int k) { return p_.shape == Shape::Columns && !p_.moments_sum(k); };
+  auto place = [&](int k, const char* split) {
+    return fmt::format("p{} + ((i64){} * {} + row) * {}", k, split, rows, is_array(k) ? lanes() : 1);
+  };
   e_.open(fmt::format("if ({}part == 0)", guard_.empty() ? "" : guard_ + " && "));
   for (int k : folded) {
     const std::string to = place(k, "split");
-    e_.line(p_.shape == Shape::Columns ? fmt::format("store_all({}, a{});", to, k) : fmt::format("*({}) = a{};", to, k));
+    e_.line(is_array(k) ? fmt::format("store_all({}, a{});", to, k) : fmt::format("*({}) = a{};", to, k));
   }
   e_.close();
   e_.line(fmt::format("if (!is_last(counters + group, {})) return;", p_.splits));
@@ -342,13 +375,14 @@ void CudaWriter::share(const std::vector<int>& folded) {
   e_.line(fmt::format("{} {}", kCudaUnroll, lanes() > 1 ? 2 : 4));
   e_.open(fmt::format("for (int s = part; s < {}; s += {})", p_.splits, p_.row_threads));
   for (int k : folded) {
-    const std::string fold = p_.online_max(k) ? "OnlineFold" : fold_name(k), from = place(k, "s");
-    e_.line(p_.shape == Shape::Columns ? fmt::format("const auto x{} = load_pack<{}, {}>({});", k, folded_type(k), lanes(), from)
-                                       : fmt::format("const auto x{} = *({});", k, from));
-    e_.line(fmt::format("{0}{1} = {2}::of({1}, x{3}{4});", each_lane(), accumulator(k), fold, k,
-                        p_.shape != Shape::Columns ? ""
-                        : lanes() > 1              ? ".x[l]"
-                                                   : ".x[0]"));
+    const std::string fold = fold_struct(k), from = place(k, "s");
+    if (is_array(k)) {
+      e_.line(fmt::format("const auto x{} = load_pack<{}, {}>({});", k, folded_type(k), lanes(), from));
+      e_.line(fmt::format("{0}{1} = {2}::of({1}, x{3}.x[{4}]);", each_lane(), accumulator(k), fold, k, lanes() > 1 ? "l" : "0"));
+    } else {
+      e_.line(fmt::format("const auto x{} = *({});", k, from));
+      e_.line(fmt::format("a{0} = {1}::of(a{0}, x{0});", k, fold));
+    }
   }
   e_.close();
   for (int k : folded) finish(k);
