@@ -1,7 +1,7 @@
 // Whole training steps (forward, loss, backward, AdamW) as one compiled function, and the parts that decide them: the programs of
 // gpu_train.py, which times PyTorch. One JSON line a row.
 //   bench_train [cpu|cuda] [kernels] [ROW...]     kernels: those of one step, too, by their time (GPU, CUPTI); rows: digits adamw head gpt2
-//   llama1b resnet50 bert minilm layers4 layers64; on the CPU digits and minilm unless told
+//   llama1b block norms resnet50 bert minilm layers4 layers64; on the CPU digits and minilm unless told
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -38,17 +38,29 @@ double timed(const Setting& s, const std::function<void()>& f) {
   return watch.ms();
 }
 
-// The kernels of one call by name, those that add most to it first: a kernel that begins early and waits is not charged for its wait.
-void print_kernels(const Setting& s, const Step& step) {
+std::vector<device::cuda::Activity> kernels_of(const Setting& s, const Step& step) {
   device::cuda::ActivityTrace trace;
   step();
   synchronize(s.device);
+  std::vector<device::cuda::Activity> call = trace.take();
+  std::sort(call.begin(), call.end(), [](auto& a, auto& b) { return a.start_ns < b.start_ns; });
+  return call;
+}
+
+// Nanoseconds of all kernels, whether they run side by side or not.
+int64_t sum_of(const std::vector<device::cuda::Activity>& call) {
+  int64_t sum = 0;
+  for (auto& a : call) sum += a.end_ns - a.start_ns;
+  return sum;
+}
+
+// The kernels of one call by name, those that add most to it first: a kernel that begins early and waits is not charged for its wait.
+void print_kernels(const Setting& s, const Step& step) {
   struct Sum {
     int calls = 0;
     int64_t ns = 0;
   };
-  std::vector<device::cuda::Activity> call = trace.take();
-  std::sort(call.begin(), call.end(), [](auto& a, auto& b) { return a.start_ns < b.start_ns; });
+  const std::vector<device::cuda::Activity> call = kernels_of(s, step);
   const std::vector<int64_t> added = exec::added_ns(call);
   std::map<std::string, Sum> sums;
   int64_t begin = INT64_MAX, end = 0, busy = 0;
@@ -251,6 +263,68 @@ void head(const Setting& s) {
          [&] { return std::get<0>(step()); });
 }
 
+// One block of Llama-3-8B, forward and backward, without an optimizer.
+void block(const Setting& s) {
+  nn::LlamaConfig c;
+  c.hidden_size = 4096, c.intermediate_size = 14336, c.num_attention_heads = 32, c.num_key_value_heads = 8;
+  c.max_position_embeddings = 8192, c.rope_theta = 500000;
+  const int64_t length = c.max_position_embeddings, half = 64;
+  const nn::Init init = weights_on(s, DType::BF16);
+  nn::LlamaBlock model(c, init);
+  model.train();
+  const Tensor angle =
+      matmul(unsqueeze(arange(length, DType::F32), 1), unsqueeze(exp(arange(half, DType::F32) * (-std::log(c.rope_theta) / half)), 0));
+  const auto table = [&](const Tensor& first, const Tensor& second) {
+    return to(to(view(cat({first, second}, 1), {1, 1, length, 2 * half}), DType::BF16), s.device);
+  };
+  const nn::LlamaContext context{table(cos(angle), cos(angle)), table(-sin(angle), sin(angle)), {}, {}};
+  const Tensor x = init.normal({1, length, c.hidden_size}, 0, 1);
+  std::vector<Tensor> by = model.parameters();
+  double weights = 0;
+  for (const Tensor& t : by)
+    if (t.dim() > 1) weights += static_cast<double>(t.numel());
+  by.push_back(x);
+  const std::string name = "llama3-8b block fwd+bwd T=8192, bf16";
+  auto step = compile([&] { return value_and_gradients([&] { return sum(to(model.forward(x, context), DType::F32)); }, by).second; },
+                      config_of(name));
+  const double tokens = static_cast<double>(length), attention = 3 * 2 * tokens * tokens * static_cast<double>(c.hidden_size) / 2;
+  report(s, name, (6 * tokens * weights + attention) / 1e12, "Tflop", [&] { return step()[0]; });
+}
+
+// Gradients by what kernels take, beside a copy.
+void norms(const Setting& s) {
+  const int64_t n = 8192;
+  const nn::Init init(1, DType::BF16, s.device);
+  const Tensor x = init.normal({n, n}, 0, 1), g = init.normal({n, n}, 0, 1), w = init.normal({n}, 0, 1), b = init.normal({n}, 0, 1);
+  using Function = std::function<Tensor()>;
+  const struct {
+    const char* name;
+    Function function;
+    std::vector<Tensor> by;
+  } cases[] = {{"layer_norm", [&] { return layer_norm(x, n, w, b); }, {x, w, b}},
+               {"rms_norm", [&] { return rms_norm(x, n, w, 1e-6); }, {x, w}},
+               {"gelu", [&] { return gelu(x); }, {x}},
+               {"softmax", [&] { return softmax(x, -1); }, {x}},
+               {"copy", {}, {x}}};
+  for (auto& c : cases) {
+    auto step = compile(
+        [&] {
+          if (!c.function) return std::vector{-x};
+          return vjp([&] { return std::vector{c.function()}; }, c.by, std::vector{g}).second;
+        },
+        config_of(c.name));
+    std::vector<int64_t> ns;
+    for (int i = 0; i < s.warm; ++i) step();
+    for (int i = 0; i < s.rounds; ++i) ns.push_back(sum_of(kernels_of(s, [&] { return step()[0]; })));
+    std::sort(ns.begin(), ns.end());
+    const double median = static_cast<double>(ns[ns.size() / 2]), bytes = (c.function ? 3.0 : 2.0) * 2 * static_cast<double>(n * n);
+    fmt::print(R"({{"op": "{}{} 8192x8192 bf16", "mode": "toroid", "ms": {:.4f}, "GBps": {:.0f}}})"
+               "\n",
+               c.name, c.function ? " backward" : "", median / 1e6, bytes / median);
+    std::fflush(stdout);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -267,6 +341,8 @@ int main(int argc, char** argv) {
       {"head", [&] { head(s); }},
       {"gpt2", [&] { gpt2(s); }},
       {"llama1b", [&] { llama1b(s); }},
+      {"block", [&] { block(s); }},
+      {"norms", [&] { norms(s); }},
       {"layers4", [&] { layers(s, 4); }},
       {"layers64", [&] { layers(s, 64); }},
       {"resnet50", [&] { resnet50(s); }},

@@ -14,6 +14,6 @@ namespace toroid::sched {
 // Rows of the same sums need not be kept to be read by their reduction and by what follows it. The idea is that of rematerialization in
 // compilers for processors (Briggs, Cooper, Torczon 1992), as loops have no registers to keep a tensor in. Run after fuse(): values that
 // pass within a node are in no memory. least_bytes: of a temporary that is worth it. A line for each temporary.
-std::vector<std::string> recompute(program::Program& p, int64_t least_bytes = 1 << 20);
+std::vector<std::string> recompute(program::Program& p, int64_t least_bytes = 1 << 12);
 
 }  // namespace toroid::sched
