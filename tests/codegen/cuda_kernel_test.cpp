@@ -195,6 +195,29 @@ TEST_F(CudaKernels, SharedRows) {
     }
 }
 
+// Many rows, each of which takes a large block: kept in shared memory where a multiprocessor has room for two. The rest of a row has no
+// vector for all threads.
+TEST_F(CudaKernels, RowsInSharedMemory) {
+  const auto text = [](int64_t rows, int64_t n) {
+    return fmt::format(
+        "loop (i0: {0}, r r0: {1}) {{\n v0: bf16 = load %0 [i0*{1} + r0]\n v1: f32 = Cast v0\n v2: f32 = reduce max v1\n v3: f32 = Sub v1 "
+        "v2\n v4: f32 = Exp v3\n v5: f32 = reduce sum v4\n v6: f32 = Log v5\n v7: f32 = Add v6 v2\n store %1 [i0] v7\n v9: f32 = Sub v1 "
+        "v7\n v10: bf16 = Cast v9\n store %2 [i0*{1} + r0] v10\n}}",
+        rows, n);
+  };
+  const auto plan = [&](int64_t rows, bool overlaps) {
+    const loop::Nest nest = loop::parse(text(rows, 16640));
+    return make_cuda_plan(nest.domain, nest.body, {.overlaps = overlaps});
+  };
+  EXPECT_EQ(plan(528, true).kept_bytes, 3 * 1024 * 8 * 2);
+  EXPECT_EQ(plan(528, true).blocks, 2);
+  EXPECT_EQ(plan(528, false).kept_bytes, 0);
+  EXPECT_EQ(plan(100, true).kept_bytes, 0);
+  KernelRunner r;
+  r.tolerance = 1e-4;
+  r.check_on_gpu_text(text(528, 16640), {{0, DType::BF16, 528 * 16640}, {1, DType::F32, 528}, {2, DType::BF16, 528 * 16640}});
+}
+
 // Rows of the reduction side by side in memory, alone or in vectors: one pass that blocks share, or several.
 TEST_F(CudaKernels, Columns) {
   for (int64_t columns : {1, 8, 40, 768, 1001})

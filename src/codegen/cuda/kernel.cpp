@@ -10,6 +10,7 @@ KernelText text_of(const CudaPlan& plan) {
   const std::string body = CudaWriter(plan, arguments).kernel_body();
   KernelText k = arguments.kernel(name_kernel(plan.body), body, plan.block, plan.wide, plan.blocks, plan.overlaps);
   k.tasks = plan.grid;
+  k.shared_bytes = static_cast<int>(plan.kept_bytes);
   k.plan = to_string(plan);
   return k;
 }

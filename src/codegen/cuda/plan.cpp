@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -77,20 +78,32 @@ bool is_kept(const CudaPlan& p, int k) {
   return registers_of(p, k) < sum;
 }
 
+// The sum of exp(x - m) that step k is.
+std::optional<OnlineSum> sum_of_powers(const CudaPlan& p, int k) {
+  const Statement& s = p.step(k);
+  if (s.step != Step::Reduce || s.reduction != Reduction::Sum || s.dtype != DType::F32) return std::nullopt;
+  const Statement& exp = p.step(s.args[0]);
+  if (exp.step != Step::Scalar || exp.op != ScalarOp::Exp) return std::nullopt;
+  const Statement& sub = p.step(exp.args[0]);
+  if (sub.step != Step::Scalar || sub.op != ScalarOp::Sub) return std::nullopt;
+  const Statement& max = p.step(sub.args[1]);
+  if (max.step != Step::Reduce || max.reduction != Reduction::Max || max.args[0] != sub.args[0] || max.dtype != DType::F32)
+    return std::nullopt;
+  return OnlineSum{sub.args[1], k, sub.args[0]};
+}
+
+void find_powers(CudaPlan& p) {
+  std::map<int, int> uses;
+  for (auto& s : p.body.steps) loop::for_each_use(s, [&](size_t u) { ++uses[static_cast<int>(u)]; });
+  for (int k = 0; k < static_cast<int>(p.body.steps.size()); ++k)
+    if (sum_of_powers(p, k) && uses[p.step(k).args[0]] == 1) p.powers.push_back(p.step(k).args[0]);
+}
+
 // In which pass steps are computed when sums of exponentials are folded together with their maxima, and squares with their means.
 void find_online(CudaPlan& p) {
   p.online.clear();
-  for (size_t k = 0; k < p.body.steps.size(); ++k) {
-    const Statement& s = p.body.steps[k];
-    if (s.step != Step::Reduce || s.reduction != Reduction::Sum || s.dtype != DType::F32) continue;
-    const Statement& exp = p.step(s.args[0]);
-    if (exp.step != Step::Scalar || exp.op != ScalarOp::Exp) continue;
-    const Statement& sub = p.step(exp.args[0]);
-    if (sub.step != Step::Scalar || sub.op != ScalarOp::Sub) continue;
-    const Statement& max = p.step(sub.args[1]);
-    if (max.step != Step::Reduce || max.reduction != Reduction::Max || max.args[0] != sub.args[0] || max.dtype != DType::F32) continue;
-    if (!p.online_max(sub.args[1])) p.online.push_back({sub.args[1], static_cast<int>(k), sub.args[0]});
-  }
+  for (size_t k = 0; k < p.body.steps.size(); ++k)
+    if (const auto sum = sum_of_powers(p, static_cast<int>(k)); sum && !p.online_max(sum->max)) p.online.push_back(*sum);
   p.moments = loop::find_moments(p.domain, p.body);
   std::map<int, int> with;
   for (auto& o : p.online) with[o.sum] = o.max;
@@ -186,6 +199,7 @@ int choose_row_threads(const CudaPlan& p, int64_t vectors) {
 
 // Registers of a thread for what it keeps between passes.
 int64_t kept_registers(const CudaPlan& p) {
+  if (p.kept_bytes > 0) return 0;
   int64_t sum = 0;
   for (int k : p.keeps) sum += p.repeats * registers_of(p, k);
   return sum;
@@ -245,9 +259,26 @@ void choose_early(CudaPlan& p, const CudaLoopTarget& target) {
 int choose_blocks(const CudaPlan& p) {
   static constexpr int64_t kBusy = 1024;  // threads
   if (p.splits == 1 && p.repeats == 0) return 0;
+  if (p.kept_bytes > 0) return 2;
   int64_t blocks = p.splits > 1 ? sharing(p) / p.block : blocks_at_once(p);
   if (blocks == 0) blocks = kBusy / p.block;
   return blocks > 1 && kept_registers(p) <= registers_beside(p, blocks) ? static_cast<int>(blocks) : 0;
+}
+
+// A row that a large block keeps in registers leaves none for a second block, whose memory would be under way while the first one computes.
+// Hopper's multiprocessors have shared memory for two.
+void keep_in_shared_memory(CudaPlan& p) {
+  constexpr int64_t kMost = 112 << 10;
+  const bool many = p.rows.maybe_constant().value_or(0) >= 4 * kProcessors;
+  if (p.repeats == 0 || p.row_threads <= kLongBlock || p.unaligned || !many) return;
+  int64_t bytes = 0;
+  for (int k : p.keeps) {
+    if (p.vector == 1 || !std::count(p.packs.begin(), p.packs.end(), k)) return;
+    bytes += p.repeats * p.row_threads * p.vector * static_cast<int64_t>(size_of(p.step(k).dtype));
+  }
+  if (bytes > kMost) return;
+  p.kept_bytes = bytes;
+  p.unroll = 4;
 }
 
 // `threads`: of a row; 0: as many as suit it.
@@ -276,6 +307,7 @@ void plan_rows(CudaPlan& p, int threads, const CudaLoopTarget& target) {
     p.splits = splits, p.repeats = 0;
   if (p.repeats == 0) p.unroll = p.vector > 1 ? 4 : 8;
   p.grid = sym::ceil_div(p.rows, p.block / p.row_threads) * p.splits;
+  if (target.overlaps) keep_in_shared_memory(p);
   choose_early(p, target);
 }
 
@@ -555,6 +587,7 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLo
   simplify(p.domain, p.body);
   p.varies = loop::varies_over_reduction(p.domain, p.body);
   p.pass = loop::pass_of(p.domain, p.body);
+  find_powers(p);
   const bool scans = std::any_of(p.body.steps.begin(), p.body.steps.end(), [](auto& s) { return s.step == Step::Scan; });
   const int fast = choose_fast(p, scans);
   for (size_t v = 0; v < p.domain.vars.size(); ++v)
@@ -587,7 +620,7 @@ std::string to_string(const CudaPlan& p) {
   if (p.splits > 1) out += fmt::format(", {} share rows", p.splits);
   if (!p.online.empty()) out += ", sums of exponentials with their maxima";
   if (!p.moments.empty()) out += ", squares with their means";
-  if (p.repeats) out += fmt::format(", {} kept a thread", p.repeats);
+  if (p.repeats) out += fmt::format(", {} kept a thread{}", p.repeats, p.kept_bytes ? " in shared memory" : "");
   if (const size_t n = p.early.size() + p.early_constants.size()) out += fmt::format(", {} loads before the first pass", n);
   out += p.wide ? ", 64-bit indices" : "";
   for (size_t q = 0; q < p.passes.size(); ++q)

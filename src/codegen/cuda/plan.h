@@ -57,6 +57,8 @@ struct CudaPlan {
   int tile_vector = 1;  // neighbours that a thread reads at once
   bool rest = false;    // Flat: the last vector may be cut off
   int64_t repeats = 0;  // vectors of a row that a thread takes and keeps; 0: any number, computed again in each pass
+  // Of dynamic shared memory in which a block keeps them, side by side; 0: they stay in registers.
+  int64_t kept_bytes = 0;
   int unroll = 1;       // vectors of a thread whose loads are in flight together
   int unroll_var = -1;  // Flat: the variable along which they are neighbours; else they are a block's threads apart
   bool wide = false;    // indices need 64 bits
@@ -75,6 +77,7 @@ struct CudaPlan {
   std::vector<CudaPass> passes;  // [p - 1]; none without reductions
   std::vector<int> keeps;        // steps whose values a thread keeps from one pass to the next
   std::vector<OnlineSum> online;
+  std::vector<int> powers;  // exp(x - m) that are only summed, as OnlineSum has them, folded so or not
   // Folded in one pass as well: the mean so far and the squares of the distances to it (B. P. Welford, "Note on a method for calculating
   // corrected sums of squares and products", 1962), those of several threads by T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae
   // and a pairwise algorithm for computing sample variances", 1979.

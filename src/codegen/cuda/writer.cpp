@@ -240,9 +240,10 @@ std::string CudaWriter::short_form(int k) {
     if (const std::string x = e_.scalar(s.args[0]); x.ends_with(kElement))
       return fmt::format("f32_at({}, l)", x.substr(0, x.size() - kElement.size()));
   auto call = [&](const char* stem, const std::string& x) { return fmt::format("{}({})", e_.function(stem, DType::F32, false), x); };
+  const bool is_summed = std::count(p_.powers.begin(), p_.powers.end(), k) > 0;  // among others of which one is 1
+  if (s.op == ScalarOp::Exp && (rounded_[at] || is_summed)) return call("shortexp", e_.scalar(s.args[0]));
   if (rounded_[at]) {
     if (s.op == ScalarOp::Erf) return call("shorterf", e_.scalar(s.args[0]));
-    if (s.op == ScalarOp::Exp) return call("shortexp", e_.scalar(s.args[0]));
     if (s.op == ScalarOp::Sigmoid) return call("shortsigmoid", e_.scalar(s.args[0]));
     for (int i : {0, 1}) {  // 1 + erf, 1 + tanh, of which gelu is made
       if (s.op != ScalarOp::Add || !is_constant(s.args[1 - i]) || p_.step(s.args[1 - i]).value.as_double() != 1) continue;
@@ -325,7 +326,10 @@ void CudaWriter::load_packs(const std::vector<int>& steps) {
       e_.line(fmt::format("{} x{} = {{}};", type, k));
       e_.line(fmt::format("if ({}) x{} = {}{};", e_.scalar(s.mask), k, load, taken));
     }
-    if (is_kept(k)) e_.line(fmt::format("k{0}[j] = x{0};", k));
+    if (is_kept(k) && p_.kept_bytes > 0)
+      e_.line(fmt::format("store_pack<{0}, {1}>(k{2}[j * {3}].x, x{2});", memory_type(s.dtype), p_.vector, k, p_.row_threads));
+    else if (is_kept(k))
+      e_.line(fmt::format("k{0}[j] = x{0};", k));
   }
 }
 
@@ -349,7 +353,12 @@ bool CudaWriter::is_kept(int k) const { return std::count(p_.keeps.begin(), p_.k
 // What a thread keeps of its vectors between passes: vectors of memory as they are.
 void CudaWriter::declare_kept(int k) {
   const DType t = p_.step(k).dtype;
-  if (is_packed(k))
+  if (p_.kept_bytes > 0) {
+    if (kept_before_ == 0) e_.line("extern __shared__ uint4 kept_rows[];");
+    const std::string type = fmt::format("Pack<{}, {}>", memory_type(t), p_.vector);
+    e_.line(fmt::format("{0}* const k{1} = ({0}*)((u8*)kept_rows + {2}) + part;", type, k, kept_before_));
+    kept_before_ += p_.repeats * p_.row_threads * p_.vector * static_cast<int64_t>(size_of(t));
+  } else if (is_packed(k))
     e_.line(fmt::format("Pack<{}, {}> k{}[{}];", memory_type(t), p_.vector, k, p_.repeats));
   else
     e_.line(fmt::format("s{} k{}[{}];", name_of(t), k, p_.repeats * p_.vector));
@@ -358,6 +367,7 @@ void CudaWriter::declare_kept(int k) {
 
 std::string CudaWriter::kept(int k) const {
   if (at_edge_) return "e" + std::to_string(k);
+  if (p_.kept_bytes > 0) return element(p_.step(k).dtype, fmt::format("y{}", k));
   if (is_packed(k)) return element(p_.step(k).dtype, fmt::format("k{}[j]", k));
   return p_.vector == 1 ? fmt::format("k{}[j]", k) : fmt::format("k{}[j * {} + l]", k, p_.vector);
 }

@@ -154,7 +154,8 @@ class CudaWriter {
   std::string guard_;        // of all stores
   std::string valid_;        // the same, for the whole of the kernel
   std::string block_ = "(idx)blockIdx.x";
-  bool at_edge_ = false;  // what is written takes one of the elements at the ends of an unaligned row
+  bool at_edge_ = false;     // what is written takes one of the elements at the ends of an unaligned row
+  int64_t kept_before_ = 0;  // bytes of shared memory that kept values have so far
   std::string folds_;
   std::vector<bool> rounded_;                   // steps whose values are rounded to halves before they are used otherwise
   std::set<int> declared_;                      // reductions and scans whose fold is in folds_

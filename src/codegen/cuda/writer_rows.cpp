@@ -268,7 +268,13 @@ void CudaWriter::write_points(const CudaPass& pass, const std::vector<int>& fold
   std::vector<int> steps = pass.steps;
   steps.insert(steps.end(), pass.stores.begin(), pass.stores.end());
   steps = with_uniform(std::move(steps), folded);
-  for (int k : pass.reads) e_.define(k, kept(k), false);
+  for (int k : pass.reads) {
+    if (p_.kept_bytes > 0) {
+      const std::string type = fmt::format("{}, {}", memory_type(p_.step(k).dtype), p_.vector);
+      e_.line(fmt::format("const Pack<{0}> y{1} = load_pack<{0}>(k{1}[j * {2}].x);", type, k, p_.row_threads));
+    }
+    e_.define(k, kept(k), false);
+  }
   const auto fold = [&] {
     for (int k : pass.reduces) fold_in(k);
   };
@@ -306,7 +312,7 @@ int CudaWriter::open_row(const std::vector<int>& online) {
   const Expr row = loop::reduction_size(p_.domain), vectors = p_.shape == Shape::Rows ? sym::floor_div(row, p_.vector) : row;
   const std::string count = p_.unaligned ? "whole" : e_.index(vectors);
   if (p_.repeats > 0) {
-    e_.line(kCudaUnroll);
+    e_.line(p_.kept_bytes > 0 ? fmt::format("{} {}", kCudaUnroll, p_.unroll) : kCudaUnroll);
     e_.open(fmt::format("for (int j = 0; j < {}; ++j)", p_.repeats));
     e_.line(fmt::format("const idx r = part + j * {};", p_.row_threads));
     if (!p_.unaligned && vectors == Expr(p_.repeats * p_.row_threads)) return 1;
