@@ -1,5 +1,6 @@
 // What it takes ranks to agree on a decision (distributed::agree of a text of 40 characters): microseconds, for ranks that are threads, and
-// for processes by TCP and by MPI. On fewer processors than ranks they take turns.
+// for processes by TCP and by MPI; and to compare calls beside collectives (CallCheck), nanoseconds a call in a steady order. On fewer
+// processors than ranks they take turns.
 //   bench_agreement         2 and 4 ranks of each kind; exit code 1 where some fail
 //   bench_agreement --rank  as one of the ranks that something else has started
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "dist/agree.h"
+#include "dist/call_check.h"
 #include "dist/group.h"
 #include "toroid/distributed.h"
 
@@ -36,6 +38,22 @@ void measure() {
   if (all.rank() == 0)
     fmt::print("{:<8} {} ranks {:>7.1f} us a decision (least {:.1f}, 90 % {:.1f})\n", all.engine(), all.size(), us[kRounds / 2], us.front(),
                us[kRounds * 9 / 10]);
+  distributed::CallCheck check(all);
+  const distributed::Collective layer{.count = 4096, .where = "layer.cpp:7"}, last{.kind = distributed::Kind::AllGather, .count = 128};
+  const auto prepared = check.prepare(layer);
+  double ns[2] = {};
+  for (int way = 0; way < 2; ++way)
+    for (int r = 0; r <= kRounds; ++r) {
+      const auto begin = Clock::now();
+      for (int i = 0; i < kCalls; ++i) way == 0 ? check.note(layer) : check.note(prepared);
+      check.note(last);
+      if (r > 2) ns[way] += std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / (kCalls + 1) / (kRounds - 2);
+    }
+  distributed::agree(all, "the end", "");
+  check.compare();
+  if (all.rank() == 0)
+    fmt::print("{:<8} {} ranks {:>7.1f} ns to compare a call, {:.1f} a recorded one; {} of {} were told\n", all.engine(), all.size(), ns[0],
+               ns[1], check.posted(), check.calls());
   std::fflush(stdout);
 }
 

@@ -9,11 +9,6 @@ namespace {
 
 bool reduces(Kind k) { return k == Kind::AllReduce || k == Kind::ReduceScatter; }
 
-// What of two calls must be equal, but for splits.
-bool fit(const Collective& a, const Collective& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.root == b.root && (!reduces(a.kind) || a.op == b.op);
-}
-
 std::string said(const Collective& c) { return to_string(c) + (c.where.empty() ? "" : " at " + c.where); }
 
 }  // namespace
@@ -37,18 +32,42 @@ std::string to_string(const Collective& c) {
                      fmt::join(c.out_splits, ", "));
 }
 
+bool alike(const Collective& a, const Collective& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.root == b.root && (!reduces(a.kind) || a.op == b.op);
+}
+
+namespace {
+
+std::string differ(int rank_a, const Collective& a, int rank_b, const Collective& b) {
+  return fmt::format("rank {} called {}, rank {} {}", rank_b, said(b), rank_a, said(a));
+}
+
+// Empty where the receiver takes what it is given.
+std::string split_differs(int from, const Collective& giver, int to, const Collective& taker) {
+  const int64_t given = giver.in_splits[static_cast<size_t>(to)], taken = taker.out_splits[static_cast<size_t>(from)];
+  if (given == taken) return "";
+  return fmt::format("rank {} gives rank {} {} elements, which takes {}: {}, and {}", from, to, given, taken, said(giver), said(taker));
+}
+
+}  // namespace
+
+std::string mismatch(int rank_a, const Collective& a, int rank_b, const Collective& b) {
+  if (!alike(a, b)) return differ(rank_a, a, rank_b, b);
+  if (a.kind != Kind::AllToAll) return "";
+  if (std::string why = split_differs(rank_a, a, rank_b, b); !why.empty()) return why;
+  return split_differs(rank_b, b, rank_a, a);
+}
+
 std::string mismatch(const std::vector<const Collective*>& calls) {
   for (size_t r = 1; r < calls.size(); ++r)
-    if (!fit(*calls[0], *calls[r])) return fmt::format("rank {} called {}, rank 0 {}", r, said(*calls[r]), said(*calls[0]));
+    if (!alike(*calls[0], *calls[r])) return differ(0, *calls[0], static_cast<int>(r), *calls[r]);
   if (calls[0]->kind != Kind::AllToAll) return "";
   for (size_t r = 0; r < calls.size(); ++r)
     if (calls[r]->in_splits.size() != calls.size() || calls[r]->out_splits.size() != calls.size())
       return fmt::format("rank {} called {}: expected {} numbers in each list, one a rank", r, said(*calls[r]), calls.size());
   for (size_t to = 0; to < calls.size(); ++to)
     for (size_t from = 0; from < calls.size(); ++from)
-      if (calls[from]->in_splits[to] != calls[to]->out_splits[from])
-        return fmt::format("rank {} gives rank {} {} elements, which takes {}: {}, and {}", from, to, calls[from]->in_splits[to],
-                           calls[to]->out_splits[from], said(*calls[from]), said(*calls[to]));
+      if (std::string why = split_differs(static_cast<int>(from), *calls[from], static_cast<int>(to), *calls[to]); !why.empty()) return why;
   return "";
 }
 

@@ -47,9 +47,14 @@ struct Collective {
 // "all_reduce(sum) of f32[1024]".
 std::string to_string(const Collective& c);
 
+// Whether what must be equal of two ranks' calls is equal: all but the splits.
+bool alike(const Collective& a, const Collective& b);
+
 // Why the calls of a group's ranks do not fit together; empty where they do. "rank 1 called all_reduce(sum) of f32[8] at a.cpp:7, rank 0
 // all_reduce(sum) of f32[4] at a.cpp:7".
 std::string mismatch(const std::vector<const Collective*>& calls);
+// The same of two ranks alone, a < b.
+std::string mismatch(int rank_a, const Collective& a, int rank_b, const Collective& b);
 
 // UserError for an operation that the dtype does not have: complex numbers have no order, integers no average.
 void check_reducible(DType dtype, ReduceOp op);

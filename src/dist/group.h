@@ -8,6 +8,7 @@
 #include <span>
 
 #include "dist/collective.h"
+#include "dist/mail.h"
 
 namespace toroid::distributed {
 
@@ -46,6 +47,8 @@ class Group {
   virtual void run(const Collective& c) = 0;
   // What carries its data, as part of what measured times hold for: "threads", "mpi", "tcp".
   virtual std::string engine() const = 0;
+  // This rank's end of the group's mail, which may outlive the group.
+  virtual std::shared_ptr<Mail> mail() = 0;
   // What the last collectives of all ranks were, the latest last, a line each: for reports of what hangs.
   virtual std::string history() const = 0;
 

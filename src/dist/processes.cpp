@@ -30,7 +30,11 @@ class ProcessWorld : public NamedGroups {
       : NamedGroups(transport->rank()), transport_(std::move(transport)), timeout_(timeout) {
     add_world(transport_->size());
   }
+  ~ProcessWorld() override { end_mail(); }
 
+  void end_mail() {
+    for (Group* group : all()) static_cast<MessageGroup*>(group)->end_mail();
+  }
   Transport& transport() const { return *transport_; }
   double timeout() const { return timeout_; }
   void leave(const std::string& reason) {
@@ -111,6 +115,7 @@ void end(State& s) {
   s.has_left = true;
   set_process_world(nullptr);
   world.world().run({.kind = Kind::Barrier, .where = "distributed::finalize"});
+  world.end_mail();                // what all have posted has come
   constexpr double kMessages = 5;  // seconds
   let_messages_end(kMessages);
   world.transport().stop(world.timeout());

@@ -430,6 +430,49 @@ TEST(GpuCollectives, ARankThatDoesNotComeIsNamed) {
       });
 }
 
+// Calls that NCCL would not compare, eager, compiled and replayed, after steady ones: other operations, dtypes, sizes and roots, in another
+// order. A rank that waits for the GPU, or goes on, is told within a moment.
+TEST(GpuCollectives, CallsOfNcclThatDifferAreNamed) {
+  NEEDS_GPUS(2);
+  const test::TimeoutScope limit("20000");
+  using Call = std::function<Tensor(const Tensor&)>;
+  struct Difference {
+    Call right, wrong;
+    const char *right_text, *wrong_text;
+  };
+  const Call sum = [](const Tensor& x) { return all_reduce(x); };
+  const Difference differences[] = {
+      {sum, [](const Tensor& x) { return all_reduce(x, "max"); }, "all_reduce(sum) of i64[4096]", "all_reduce(max) of i64[4096]"},
+      {sum, [](const Tensor& x) { return distributed::all_gather(x); }, "all_reduce(sum) of i64[4096]",
+       "all_gather_into_tensor of i64[4096]"},
+      {sum, [](const Tensor& x) { return all_reduce(slice(x, 0, 0, 4095)); }, "all_reduce(sum) of i64[4096]",
+       "all_reduce(sum) of i64[4095]"},
+      {sum, [](const Tensor& x) { return all_reduce(to(x, DType::I32)); }, "all_reduce(sum) of i64[4096]", "all_reduce(sum) of i32[4096]"},
+      {[](const Tensor& x) { return distributed::broadcast(x, 0); }, [](const Tensor& x) { return distributed::broadcast(x, 1); },
+       "broadcast(from rank 0)", "broadcast(from rank 1)"}};
+  for (auto& d : differences)
+    for (const Mode mode : {Mode::Default, Mode::ReduceOverhead})
+      run_local(2, [&] {
+        const Tensor x = brought({4096}, DType::I64, 0).to(Device::cuda(rank()));
+        auto f = compile(d.right, config_of(mode)), g = compile(d.wrong, config_of(mode));
+        for (int call = 0; call < 5; ++call) f(x), g(x);
+        synchronize(x.device());
+        const auto since = std::chrono::steady_clock::now();
+        const auto next = [&] {
+          rank() == 0 ? f(x) : g(x);
+          synchronize(x.device());
+        };
+        std::string told = test::user_error(next);
+        while (told == "no error" && std::chrono::steady_clock::now() - since < std::chrono::seconds(5))
+          told = test::user_error([&] { synchronize(x.device()); });
+        for (const char* text : {d.right_text, d.wrong_text}) EXPECT_TRUE(contains(told, text)) << told;
+        EXPECT_TRUE(contains(told, "the ranks' collectives do not fit together: rank 1 called ")) << told;
+        EXPECT_TRUE(contains(told, "gpu_test.cpp:")) << told;
+        EXPECT_EQ(test::user_error([&] { f(x); }), told) << "it stays so";
+        EXPECT_LT(std::chrono::steady_clock::now() - since, std::chrono::seconds(5));
+      });
+}
+
 // Two groups of two at once, then two others of the same ranks.
 TEST(GpuCollectives, OfPartsOfTheWorld) {
   NEEDS_GPUS(4);

@@ -215,10 +215,13 @@ void Gpu::synchronize(CUstream stream) {
   auto next = begin + kBetweenWatches;
   for (;;) {
     const CUresult status = driver_.query_stream(stream);
-    if (status != kNotReady) return driver_.check(status, "waiting for the GPU");
     const auto now = Clock::now();
+    if (status != kNotReady) {
+      driver_.check(status, "waiting for the GPU");
+      return ask_watches(now - begin, true);
+    }
     if (watched_ && now >= next) {
-      for (auto& ask : watches()) (*ask)(std::chrono::duration_cast<std::chrono::milliseconds>(now - begin));
+      ask_watches(now - begin, false);
       next = now + kBetweenWatches;
     }
     if (limit_ms > 0 && now > end)
@@ -226,6 +229,10 @@ void Gpu::synchronize(CUstream stream) {
                      fmt::format("its work was not done after {} ms (option replay_timeout_ms)", limit_ms));
     std::this_thread::yield();
   }
+}
+
+void Gpu::ask_watches(std::chrono::nanoseconds waited, bool is_over) {
+  for (auto& ask : watches()) (*ask)(std::chrono::duration_cast<std::chrono::milliseconds>(waited), is_over);
 }
 
 std::shared_ptr<const Gpu::Watch> Gpu::watch(Watch watch) {

@@ -154,9 +154,9 @@ class Gpu {
   // replay_timeout_ms allows.
   void synchronize() { synchronize(stream_); }
   void synchronize(CUstream stream);
-  // What whoever waits for this GPU asks again and again, with how long the wait lasts: it throws where the work cannot end by itself. It
-  // is asked as long as the caller keeps what this returns.
-  using Watch = std::function<void(std::chrono::milliseconds waited)>;
+  // What whoever waits for this GPU asks again and again, with how long the wait lasts, and once when it is over: it throws where the work
+  // cannot end by itself, or is of no use. It is asked as long as the caller keeps what this returns.
+  using Watch = std::function<void(std::chrono::milliseconds waited, bool is_over)>;
   std::shared_ptr<const Watch> watch(Watch watch);
   void use() const;  // makes this GPU the calling thread's
   // Kernels of this GPU may use the memory of another one. EnvironmentError where the two have no way to each other.
@@ -169,6 +169,7 @@ class Gpu {
   // Before copies of memory that is not pinned, which wait in the driver for what is under way: it asks no watch, and knows no limit.
   void wait_watched();
   std::vector<std::shared_ptr<const Watch>> watches();
+  void ask_watches(std::chrono::nanoseconds waited, bool is_over);
   static constexpr size_t kMostGpus = 64;
   struct Stage;
 

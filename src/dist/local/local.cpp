@@ -18,14 +18,16 @@ using local::Meeting;
 class LocalGroup : public Group {
  public:
   LocalGroup(std::shared_ptr<Meeting> meeting, const std::string& name, int rank, std::vector<int> members)
-      : Group(name, rank, std::move(members)), meeting_(std::move(meeting)) {}
+      : Group(name, rank, std::move(members)), meeting_(std::move(meeting)), mail_(local::Mailboxes::of(meeting_->mail, rank)) {}
   void run(const Collective& c) override { meeting_->run(rank(), c); }
   std::string engine() const override { return "threads"; }
+  std::shared_ptr<Mail> mail() override { return mail_; }
   std::string history() const override { return meeting_->history(); }
   void leave(const std::string& reason) { meeting_->leave(rank(), reason); }
 
  private:
   const std::shared_ptr<Meeting> meeting_;
+  const std::shared_ptr<Mail> mail_;
 };
 
 // What the ranks of one world share.

@@ -8,18 +8,22 @@
 #include <vector>
 
 #include "dist/collective.h"
+#include "dist/local/mailboxes.h"
 
 namespace toroid::distributed::local {
 
 class Meeting {
  public:
-  Meeting(std::string name, int size) : name_(std::move(name)), calls_(size), last_(size), left_(size) {}
+  Meeting(std::string name, int size)
+      : mail(std::make_shared<Mailboxes>(size)), name_(std::move(name)), calls_(size), last_(size), left_(size) {}
 
   // See Group::run.
   void run(int rank, const Collective& c);
   // Nobody waits for this rank any more. reason: "failed: ..." or "has ended".
   void leave(int rank, const std::string& reason);
   std::string history() const;
+
+  const std::shared_ptr<Mailboxes> mail;
 
  private:
   void arrive(int rank, const Collective& c, std::unique_lock<std::mutex>& lock);

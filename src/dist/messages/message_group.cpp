@@ -36,6 +36,7 @@ MessageGroup::MessageGroup(Transport& transport, const std::string& name, int64_
     : Group(name, rank, std::move(members)),
       transport_(transport),
       first_tag_(static_cast<int>(number * kTags)),
+      mail_(std::make_shared<MessageMail>(transport, first_tag_ + kMail, this->members())),
       left_(size()),
       last_(size()) {}
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "dist/group.h"
-#include "dist/messages/batch.h"
+#include "dist/messages/message_mail.h"
 
 namespace toroid::distributed::messages {
 
@@ -21,8 +21,13 @@ class MessageGroup : public Group {
   // number: of the group in its world; messages of two groups never meet.
   MessageGroup(Transport& transport, const std::string& name, int64_t number, int rank, std::vector<int> members);
 
+  ~MessageGroup() override { end_mail(); }
+
   void run(const Collective& c) override;
   std::string engine() const override { return transport_.engine(); }
+  std::shared_ptr<Mail> mail() override { return mail_; }
+  // Before the transport ends.
+  void end_mail() { mail_->end(); }
   std::string history() const override;
   // This rank does not come any more. reason: "failed: ...".
   void leave(const std::string& reason);
@@ -38,8 +43,8 @@ class MessageGroup : public Group {
     int64_t bytes;
   };
   enum class Stage { Coming, Moving };
-  // A group's messages: calls, data, and what ranks say that give up or leave.
-  enum Tag { kCall, kData, kNotice, kTags };
+  // A group's messages: calls, data, what ranks say that give up or leave, and mail.
+  enum Tag { kCall, kData, kNotice, kMail, kTags };
 
   // Of each rank what its call carries; empty, of all, where it carries nothing.
   using Carried = std::vector<std::vector<std::byte>>;
@@ -75,6 +80,7 @@ class MessageGroup : public Group {
 
   Transport& transport_;
   const int first_tag_;
+  const std::shared_ptr<MessageMail> mail_;
   std::string failure_;               // why the group is of no use any more; empty: it is
   std::vector<Left> left_;            // of each rank
   std::vector<std::string> last_;     // of each rank, what it called last

@@ -86,11 +86,13 @@ bool is_empty(const Collective& c) {
   return c.kind != Kind::Barrier && c.count == 0;
 }
 
-bool is_captured(const device::cuda::Gpu& gpu, CUstream stream) {
+// The number of the capture that the stream's work becomes part of; none where it runs.
+std::optional<uint64_t> capture_of(const device::cuda::Gpu& gpu, CUstream stream) {
   int status = 0;
+  uint64_t id = 0;
   const auto& driver = gpu.driver_functions();
-  driver.check(driver.capture_info(stream, &status, nullptr, nullptr, nullptr, nullptr, nullptr), "asking whether work is recorded");
-  return status != 0;
+  driver.check(driver.capture_info(stream, &status, &id, nullptr, nullptr, nullptr, nullptr), "asking whether work is recorded");
+  return status != 0 ? std::optional<uint64_t>(id) : std::nullopt;
 }
 
 // The longest that the ranks may take; none: no limit.
@@ -143,18 +145,19 @@ std::string lacks(const Collective& c) {
   return fmt::format("NCCL has no reductions of {}", name_of(c.dtype));
 }
 
-Communicator::Communicator(const Group& group, int device)
+Communicator::Communicator(Group& group, int device)
     : library_(library()),
       gpu_(device::cuda::gpu(device)),
       who_(fmt::format("group \"{}\", rank {} on cuda:{}", group.name(), group.rank(), device)),
-      ranks_(group.size()) {}
+      ranks_(group.size()),
+      check_(group) {}
 
-std::shared_ptr<Communicator> Communicator::make(const Group& group, int device, const ncclUniqueId& id) {
+std::shared_ptr<Communicator> Communicator::make(Group& group, int device, const ncclUniqueId& id) {
   std::shared_ptr<Communicator> out(new Communicator(group, device));
   out->join(group.rank(), group.size(), id);
   // Who waits may be another thread than the one that lets it go.
-  out->watch_ = out->gpu_.watch([weak = std::weak_ptr(out)](milliseconds waited) {
-    if (const auto alive = weak.lock()) alive->look(waited);
+  out->watch_ = out->gpu_.watch([weak = std::weak_ptr(out)](milliseconds waited, bool is_over) {
+    if (const auto alive = weak.lock()) alive->look(waited, is_over);
   });
   return out;
 }
@@ -188,7 +191,17 @@ Communicator::~Communicator() try {
 } catch (...) {  // a process that ends may have no driver any more
 }
 
-void Communicator::fail_as_before() const { fail<EnvironmentError>("{}", failure_); }
+void Communicator::fail_as_before() const {
+  if (is_users_) fail<UserError>("{}", failure_);
+  fail<EnvironmentError>("{}", failure_);
+}
+
+void Communicator::checked(const std::function<void()>& compare) try { compare(); } catch (const UserError& e) {
+  is_users_ = true;
+  give_up("its calls are of no use any more");
+  failure_ = e.what();
+  fail_as_before();
+}
 
 // Kernels that wait for other ranks end at once. NCCL itself waits for graphs that hold some, so that nobody here may wait for it.
 void Communicator::give_up(const std::string& why) {
@@ -228,19 +241,34 @@ void Communicator::enqueue(const Collective& c, CUstream stream) {
   if (const std::string why = lacks(c); !why.empty()) fail<UserError>("{}: {}", to_string(c), why);
   std::lock_guard lock(mutex_);
   if (!failure_.empty()) fail_as_before();
-  if (is_empty(c)) return;
   gpu_.use();
+  const auto capture = capture_of(gpu_, stream);
+  if (!capture) {
+    checked([&] { check_.note(c); });
+  } else {
+    if (std::exchange(capture_, *capture) != *capture) captured_.clear();
+    captured_.push_back(check_.prepare(c));
+  }
+  if (is_empty(c)) return;
   last_ = to_string(c) + (c.where.empty() ? "" : " at " + c.where);
   settle(start(c, stream), last_);
-  if (is_captured(gpu_, stream))
+  if (capture)
     recorded_ = true;
   else
     passed_ = gpu_.mark(stream);
 }
 
-void Communicator::require_alive() {
+Communicator::Captured Communicator::take_captured() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(captured_, {});
+}
+
+void Communicator::begin_replay(const Captured& calls) {
   std::lock_guard lock(mutex_);
   if (!failure_.empty()) fail_as_before();
+  checked([&] {
+    for (auto& call : calls) check_.note(call);
+  });
 }
 
 ncclResult_t Communicator::start(const Collective& c, CUstream stream) {
@@ -285,10 +313,12 @@ ncclResult_t Communicator::exchange(const Collective& c, CUstream stream) {
   return status != ncclSuccess ? status : ended;
 }
 
-// Called while somebody waits for the GPU. One that enqueues at this moment looks by itself.
-void Communicator::look(milliseconds waited) {
+// Called while somebody waits for the GPU, and when the wait is over. One that enqueues at this moment looks by itself.
+void Communicator::look(milliseconds waited, bool is_over) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !communicator_) return;
+  checked([&] { check_.compare(); });
+  if (is_over) return;
   ncclResult_t status = ncclSuccess;
   const ncclResult_t asked = library_.async_error(communicator_, &status);
   if (asked != ncclSuccess) status = asked;

@@ -29,6 +29,7 @@ Captured::Captured(const Plan& plan, const Coverage& coverage, std::shared_ptr<c
       placement_(std::move(placement)),
       base_(base_of(lane)),
       parts_(coverage.segments.size()),
+      calls_(coverage.segments.size()),
       steps_(coverage.segments.size()) {}
 
 Captured::Base Captured::base_of(const Lane& lane) const {
@@ -109,6 +110,7 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<St
 void Captured::clear(const Lane& lane) {
   for (auto& p : parts_) p = nullptr;
   for (auto& s : steps_) s.clear();
+  for (auto& c : calls_) c.clear();
   settled_.clear();
   opaque_ = false;
   base_ = base_of(lane);

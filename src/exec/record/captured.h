@@ -32,6 +32,13 @@ class Captured {
   // Replays it; returns the number of addresses that were changed before.
   int64_t replay(size_t segment, const Memory& memory);
 
+  // The collectives of a segment's recording, by what carries them: told before each replay.
+  struct Calls {
+    distributed::nccl::Communicator* communicator;
+    distributed::nccl::Communicator::Captured list;
+  };
+  std::vector<Calls>& calls(size_t segment) { return calls_[segment]; }
+
   int64_t launches() const;
   int64_t width() const { return width_; }  // launches of a part that run side by side at most
   int64_t bytes() const;
@@ -62,6 +69,7 @@ class Captured {
   const Placement placement_;
   Base base_;
   std::vector<std::unique_ptr<Recording>> parts_;  // one a segment; null: not recorded
+  std::vector<std::vector<Calls>> calls_;          // of each segment
   std::vector<std::vector<size_t>> steps_;         // of each segment: the steps behind its recorded launches
   std::vector<std::pair<int, void*>> settled_;     // buffers that are recorded for good and might move, with their addresses
   int64_t width_ = 1;

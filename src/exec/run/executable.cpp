@@ -121,6 +121,8 @@ std::vector<Tensor> Executable::run_in(Run& run, Recorder::Way& way, std::span<c
   if (run.capture) {
     keep_for_capture(*run.capture, plan_.device, loaded_, run.memory.held);
     if (run.memory.faults) run.capture->retain(run.memory.faults);
+    for (auto* communicator : communicators_)
+      run.capture->before_replay([communicator, calls = communicator->take_captured()](auto&) { communicator->begin_replay(calls); });
   }
   return out;
 }
@@ -145,7 +147,6 @@ void Executable::replay(Recorder::Way& way, Run& run) {
     c.clear(run.lane);
     way.record = way.again = true;
   }
-  for (auto* c : communicators_) c->require_alive();
   const std::vector<Stays> stay = way.record ? stays(run) : std::vector<Stays>();
   const auto& segments = recorder_->coverage().segments;
   for (size_t i = 0; i < segments.size(); ++i) {
@@ -153,8 +154,12 @@ void Executable::replay(Recorder::Way& way, Run& run) {
       run_steps(segments[i], run);
       continue;
     }
-    if (way.record) c.record(i, memory, stay, [&](size_t s) { run_step(s, run); });
+    if (way.record) {
+      c.record(i, memory, stay, [&](size_t s) { run_step(s, run); });
+      for (auto* communicator : communicators_) c.calls(i).push_back({communicator, communicator->take_captured()});
+    }
     if (c.is_empty(i)) continue;
+    for (auto& [communicator, list] : c.calls(i)) communicator->begin_replay(list);
     const device::cuda::NvtxRange named(names_ ? &names_->replay : nullptr);
     if (const int64_t patches = c.replay(i, memory); patches > 0) recorder_->count(Count::Patches, patches);
     recorder_->count(Count::GraphLaunches);
