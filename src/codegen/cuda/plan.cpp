@@ -340,7 +340,7 @@ void plan_columns(CudaPlan& p, bool scans) {
   for (int64_t most = scans ? 1 : kMostVector;; most /= 2) {
     choose_vector(p, most);
     p.rows = sym::floor_div(points, p.vector);
-    p.columns = splits ? kWarp / 2 : kWarp;  // the last block that folds what others have left reads less then
+    p.columns = kWarp;
     const auto rows = p.rows.maybe_constant();
     if (rows) p.columns = static_cast<int>(std::min<int64_t>(p.columns, power_of_two(*rows)));
     const bool fits = !splits || fold_registers(p) <= kFolds;
@@ -391,13 +391,7 @@ bool plan_tiles(CudaPlan& p) {
       loads.push_back(static_cast<int>(k));
       widest = std::max(widest, static_cast<int64_t>(size_of(s.dtype)));
     }
-    const auto tiles = [&](int64_t side) {
-      Expr count = 1;
-      for (int at : p.space) count = count * (at == v || at == p.vector_var ? sym::ceil_div(p.extent(at), side) : p.extent(at));
-      return count;
-    };
-    int tile = widest > 4 ? 32 : 64;
-    while (tile > 16 && tiles(tile).maybe_constant().value_or(kProcessors) < kProcessors) tile /= 2;
+    const int tile = widest > 4 ? 32 : 64;
     for (int k : loads) bytes += int64_t{tile} * (tile + 4) * static_cast<int64_t>(size_of(p.step(k).dtype));
     if (loads.empty() || bytes > kSharedBytes) continue;
     p.tile_var = v;
@@ -413,7 +407,9 @@ bool plan_tiles(CudaPlan& p) {
     if (all) p.tile_vector = other.vector;
     p.space.erase(std::find(p.space.begin(), p.space.end(), v));
     p.space.insert(p.space.end() - 1, v);
-    p.grid = p.rows = tiles(tile);
+    p.grid = 1;
+    for (int at : p.space) p.grid = p.grid * (at == v || at == p.vector_var ? sym::ceil_div(p.extent(at), tile) : p.extent(at));
+    p.rows = p.grid;
     return true;
   }
   return false;
