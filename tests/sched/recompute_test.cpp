@@ -16,7 +16,7 @@ namespace {
 
 using program::Program;
 
-constexpr int64_t kRows = 24, kColumns = 16, kAll = kRows * kColumns;
+constexpr int64_t kHeight = 24, kColumns = 16, kAll = kHeight * kColumns;
 
 // %0 "x" and %1 "y" [24, 16] and %2 "m" [16] are inputs, %3 ... %3 + temporaries - 1 are temporaries of x's size, then come the outputs.
 struct Chain {
@@ -34,9 +34,9 @@ Program chain_of(const Chain& t) {
   for (int k = 0; k < t.temporaries; ++k) text += fmt::format("buffer %{} \"t{}\": {}[{}] temporary\n", next++, k, t.stored, kAll);
   const int first = next;
   for (int k = 0; k < t.outputs; ++k) text += fmt::format("buffer %{} \"o{}\": f32[{}] output\n", next++, k, kAll);
-  text += fmt::format("in %0 user \"x\": {0}[{1}, {2}]\nin %1 user \"y\": f32[{1}, {2}]\nin %2 user \"m\": f32[{2}]\n", t.dtype, kRows,
+  text += fmt::format("in %0 user \"x\": {0}[{1}, {2}]\nin %1 user \"y\": f32[{1}, {2}]\nin %2 user \"m\": f32[{2}]\n", t.dtype, kHeight,
                       kColumns);
-  for (int k = 0; k < t.outputs; ++k) text += fmt::format("out %{}: f32[{}, {}]\n", first + k, kRows, kColumns);
+  for (int k = 0; k < t.outputs; ++k) text += fmt::format("out %{}: f32[{}, {}]\n", first + k, kHeight, kColumns);
   std::string nodes = t.nodes;
   const std::string loop = "loop (", head = "loops parts [0] # \"n\"\n";
   for (size_t at = nodes.find(loop); at != nodes.npos; at = nodes.find(loop, at + head.size() + loop.size())) nodes.insert(at, head);
@@ -52,8 +52,8 @@ Tensor small_numbers(std::vector<int64_t> sizes, DType dtype, int64_t step) {
 }
 
 std::vector<std::vector<double>> bits_of(const Program& p) {
-  const std::vector<Tensor> inputs = {small_numbers({kRows, kColumns}, p.buffers[0].dtype, 7),
-                                      small_numbers({kRows, kColumns}, DType::F32, 11), small_numbers({kColumns}, DType::F32, 5)};
+  const std::vector<Tensor> inputs = {small_numbers({kHeight, kColumns}, p.buffers[0].dtype, 7),
+                                      small_numbers({kHeight, kColumns}, DType::F32, 11), small_numbers({kColumns}, DType::F32, 5)};
   std::vector<std::vector<double>> out;
   for (auto& t : program::interpret(p, inputs)) out.push_back(t.to_vector());
   return out;
