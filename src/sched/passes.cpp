@@ -6,6 +6,7 @@
 #include "sched/factor_sums.h"
 #include "sched/foreach.h"
 #include "sched/layout.h"
+#include "sched/overlap_collectives.h"
 #include "sched/pair.h"
 #include "sched/pieces.h"
 #include "sched/recompute.h"
@@ -86,6 +87,8 @@ bool run_foreach(program::Program& p, target::PassContext& context) {
 bool run_write_back(program::Program& p, target::PassContext&) { return write_back(p) > 0; }
 
 bool run_reuse(program::Program& p, target::PassContext&) { return reuse_temporaries(p) > 0; }
+
+bool run_overlap_collectives(program::Program& p, target::PassContext&) { return overlap_collectives(p); }
 
 bool run_pad_products(program::Program& p, target::PassContext& context) {
   const size_t before = p.buffers.size();

@@ -21,6 +21,7 @@ bool run_write_back(program::Program& p, target::PassContext& context);
 bool run_reuse(program::Program& p, target::PassContext& context);
 bool run_old_contents(program::Program& p, target::PassContext& context);
 bool run_mark_meetings(program::Program& p, target::PassContext& context);
+bool run_overlap_collectives(program::Program& p, target::PassContext& context);
 bool run_pad_products(program::Program& p, target::PassContext& context);
 
 inline constexpr target::Fusions kJoins = target::with(Fusion::All);
@@ -60,6 +61,9 @@ inline constexpr target::ProgramPass kOldContents = {"old_contents",
                                                      run_old_contents, target::kEachFusion, true};
 inline constexpr target::ProgramPass kMarkMeetings = {
     "mark_meetings", "Says which products follow a meeting of ranks, beside which their blocks begin.", run_mark_meetings};
+inline constexpr target::ProgramPass kOverlapCollectives = {
+    "overlap_collectives", "Begins collectives early, and puts what reads their results behind other work.", run_overlap_collectives,
+    kJoins};
 inline constexpr target::ProgramPass kPadProducts = {"pad_products", "Copies operands of products whose rows are badly aligned.",
                                                      run_pad_products, kJoins};
 

@@ -55,7 +55,7 @@ TEST(ProgramPasses, RunInTheOrderOfTheTable) {
   const auto verified = [](const char* fusion) { return with({{"fusion", fusion}, {"verify_passes", "1"}}); };
   EXPECT_EQ(Scheduled(cpu, verified("all")).ran(),
             (Names{"inline_defaults", "fuse", "choose", "fuse", "factor_sums", "recompute", "absorb_producers", "split_reductions",
-                   "write_back", "reuse", "share_launches"}));
+                   "write_back", "reuse", "share_launches", "overlap_collectives"}));
   EXPECT_EQ(Scheduled(cpu, verified("per-node")).ran(), (Names{"inline_defaults", "choose", "write_back"}));
   EXPECT_EQ(Scheduled(cpu, verified("none")).ran(), (Names{"inline_defaults", "choose", "split_reductions", "write_back"}));
   EXPECT_EQ(
@@ -71,7 +71,7 @@ TEST(ProgramPasses, AreLeftOutByName) {
   const Scheduled apart(Device::cpu(), with({{"disable_passes", "fuse,share_launches"}}));
   EXPECT_GT(apart.program.nodes.size(), joined);
   EXPECT_EQ(apart.ran(), (Names{"inline_defaults", "choose", "factor_sums", "recompute", "absorb_producers", "split_reductions",
-                                "write_back", "reuse"}));
+                                "write_back", "reuse", "overlap_collectives"}));
   EXPECT_EQ(test::user_error([] {
               Scheduled(Device::cpu(), with({{"disable_passes", "choose"}}));
             }),

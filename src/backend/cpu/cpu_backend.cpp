@@ -101,6 +101,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kWriteBack,
     sched::kReuse,
     sched::kShareLaunches,
+    sched::kOverlapCollectives,
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "exec/run/overlap.h"
 #include "exec/steps.h"
 #include "ops/opaque.h"
 
@@ -99,11 +100,13 @@ Coverage cover(const Plan& plan, int64_t min_launches, std::span<const std::stri
                        "a fixed bound for that size, or call the operation that determines it outside of the compiled function"});
     return c;
   }
+  std::vector<bool> begins(plan.steps.size() + 1, false);  // where a collective has ended that runs beside what is recorded
+  for (const size_t end : ends_of(plan)) begins[end] = true;
   for (size_t i = 0; i < plan.steps.size();) {
     Segment s{i, i, skip(i).reason.empty()};
     for (; s.last < plan.steps.size(); ++s.last) {
       CaptureSkip why = skip(s.last);
-      if (why.reason.empty() != s.recorded) break;
+      if (why.reason.empty() != s.recorded || (s.recorded && s.last > i && begins[s.last])) break;
       if (!s.recorded) c.skips.push_back(std::move(why));
     }
     const auto launches = static_cast<int64_t>(s.last - s.first);

@@ -5,6 +5,7 @@
 #include "exec/run/arena.h"
 #include "exec/run/bound.h"
 #include "exec/run/donated.h"
+#include "exec/run/overlap.h"
 #include "exec/run/requirements.h"
 #include "exec/steps.h"
 
@@ -33,6 +34,7 @@ class Binder {
       s.scratch = add_scratch(part().library->scratch_bytes());
     } else if (auto* m = std::get_if<CollectiveCall>(&step)) {
       touch(m->input.buffer), touch(m->output.buffer);
+      keep(m->input.buffer), keep(m->output.buffer);
     } else {
       for (auto& v : block_operands(step)) touch(v.buffer);
     }
@@ -43,11 +45,19 @@ class Binder {
   void touch(int buffer) {
     auto i = static_cast<size_t>(buffer);
     if (used_[i].first < 0) used_[i].first = now_;
-    used_[i].last = now_;
+    used_[i].last = std::max(used_[i].last, now_);
     if (plan_.buffers[i].role != BufferRole::Temporary) return;
     LiveRange& r = ranges_[i];
     if (r.bytes == 0) r = {std::max<int64_t>(out_.bytes[i], 1), now_, now_};
-    r.last = now_;
+    r.last = std::max(r.last, now_);
+  }
+
+  // What a collective works on that goes on beside later steps.
+  void keep(int buffer) {
+    const auto i = static_cast<size_t>(buffer);
+    const int last = std::max(now_, static_cast<int>(out_.ends[static_cast<size_t>(now_)]) - 1);
+    used_[i].last = std::max(used_[i].last, last);
+    if (ranges_[i].bytes > 0) ranges_[i].last = std::max(ranges_[i].last, last);
   }
 
   void finish() {
@@ -156,6 +166,7 @@ std::shared_ptr<const Bound> bind(const Plan& plan, const Loaded& loaded, const 
   check_guards(plan, symbols);
   for (auto& buffer : plan.buffers) b->bytes.push_back(bytes_of(buffer, symbols));
   b->takes_donated = donated;
+  b->ends = worthwhile_ends(plan, symbols);
   Binder binder(plan, loaded, donated, *b);
   for (auto& step : plan.steps) binder.bind(step);
   for (auto& o : plan.outputs) {

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "dist/beside.h"
 #include "exec/record/manual_capture.h"
 #include "exec/run/names.h"
 #include "exec/run/run.h"
@@ -111,11 +112,19 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, LateSizes* late, std::
 
 // The steps, and the results. What is captured keeps the lane, whose memory serves what is captured next.
 std::vector<Tensor> Executable::run_in(Run& run, Recorder::Way& way, std::span<const Tensor> arguments, std::span<const Tensor> into) {
+  // The memory of a run that ends by an error serves the next one: nothing works on it any more.
+  struct Ends {
+    Run& run;
+    ~Ends() {
+      if (!run.begun.empty()) distributed::Beside::own().end_all();
+    }
+  } const ends{run};
   place_buffers(arguments, into, way.recorded.get(), run);
   if (way.recorded)
     replay(way, run);
   else
     run_steps({0, plan_.steps.size()}, run);
+  end_collectives(plan_.steps.size() + 1, run);
   if (run.late) run.late->finish(run.memory);
   auto out = collect(arguments, run);
   if (run.capture) {
@@ -159,6 +168,7 @@ void Executable::replay(Recorder::Way& way, Run& run) {
       for (auto* communicator : communicators_) c.calls(i).push_back({communicator, communicator->take_captured()});
     }
     if (c.is_empty(i)) continue;
+    end_collectives(segments[i].last, run);
     for (auto& [communicator, list] : c.calls(i)) communicator->begin_replay(list);
     const device::cuda::NvtxRange named(names_ ? &names_->replay : nullptr);
     if (const int64_t patches = c.replay(i, memory); patches > 0) recorder_->count(Count::Patches, patches);

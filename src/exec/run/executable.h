@@ -82,6 +82,7 @@ class Executable {
   void run_host_call(const HostCall& h, Run& run);
   void run_library_call(const LibraryCall& c, size_t step, Run& run);
   void run_collective(const CollectiveCall& c, size_t step, Run& run);  // run_collective.cpp
+  static void end_collectives(size_t before, Run& run);                 // those that a step before number `before` waits for
   Tensor tensor_at(const HostCall::View& v, const Run& run) const;
   int64_t nanoseconds_of(size_t step, const std::function<void()>& work) const;
 

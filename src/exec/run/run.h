@@ -12,6 +12,11 @@ struct Run {
   Workspace& memory;
   device::Capture* capture;  // by hand, that the run is part of; null: none
   LateSizes* late;           // null: all sizes were known beforehand
+  struct Begun {
+    size_t end;  // the step before which it must have ended
+    uint64_t number;
+  };
+  std::vector<Begun> begun = {};  // collectives that run beside the steps
 };
 
 // A row-major tensor of its own with the same elements.

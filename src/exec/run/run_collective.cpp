@@ -1,6 +1,9 @@
 // Collectives as steps: on memory of the host, or on a stream of a GPU.
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/index_fault.h"
+#include "dist/beside.h"
 #include "dist/group.h"
 #include "exec/record/manual_capture.h"
 #include "exec/run/executable.h"
@@ -49,7 +52,12 @@ void Executable::run_collective(const CollectiveCall& c, size_t step, Run& run) 
   what.in = in.raw_data(), what.out = out.raw_data();
   if (!plan_.device.is_cuda()) {
     if (run.capture) return capture_call(c, [c, what] { meet(c, what); });
-    return meet(c, std::move(what));
+    const size_t end = run.late || observer_ ? 0 : run.bound.ends[step];
+    if (end == 0) return meet(c, std::move(what));
+    Group& group = distributed::current_world().group(c.group);
+    check_ranks(c, group);
+    run.begun.push_back({end, distributed::Beside::own().begin(group, std::move(what))});
+    return;
   }
   if (auto& communicator = loaded_.steps[step].communicator) {
     check_ranks(c, distributed::current_world().group(c.group));
@@ -60,6 +68,15 @@ void Executable::run_collective(const CollectiveCall& c, size_t step, Run& run) 
   what.in = given.raw_data(), what.out = taken.raw_data();
   meet(c, std::move(what));
   copy_elements(taken, out);
+}
+
+void Executable::end_collectives(size_t before, Run& run) {
+  uint64_t last = 0;
+  std::erase_if(run.begun, [&](const Run::Begun& b) {
+    if (b.end < before) last = std::max(last, b.number);
+    return b.end < before;
+  });
+  if (last > 0) distributed::Beside::own().end(last);
 }
 
 }  // namespace toroid::exec

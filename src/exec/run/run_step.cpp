@@ -14,6 +14,7 @@ namespace toroid::exec {
 
 void Executable::run_steps(const Segment& steps, Run& run) {
   for (size_t s = steps.first; s < steps.last; ++s) {
+    if (!run.begun.empty()) end_collectives(s + 1, run);
     if (run.late) run.late->prepare(s, run.lane, run.memory);
     if (recorder_) recorder_->count(std::holds_alternative<Launch>(plan_.steps[s]) ? Count::HostLaunches : Count::HostCalls);
     if (watched_)

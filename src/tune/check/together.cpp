@@ -123,15 +123,13 @@ class TimedTogether {
 
   // Nanoseconds of a run on the slowest rank.
   double time(size_t i, int runs) {
-    group_.run({.kind = distributed::Kind::Barrier, .where = region_.label});
-    const auto begin = std::chrono::steady_clock::now();
-    if (graphs_[i])
-      graphs_[i]->replay();
-    else
-      run(i, runs);
-    if (device_.is_cuda()) synchronize(device_);
-    const double own = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
-    return distributed::greatest(group_, own, region_.label) / runs;
+    const double all = slowest_ns(group_, device_, region_.label, [&] {
+      if (graphs_[i])
+        graphs_[i]->replay();
+      else
+        run(i, runs);
+    });
+    return all / runs;
   }
 
   const std::vector<std::shared_ptr<ChoiceCaller>> callers_;
@@ -149,6 +147,15 @@ class TimedTogether {
 };
 
 }  // namespace
+
+double slowest_ns(distributed::Group& group, const Device& device, const std::string& label, const std::function<void()>& work) {
+  group.run({.kind = distributed::Kind::Barrier, .where = label});
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  if (device.is_cuda()) synchronize(device);
+  const double own = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+  return distributed::greatest(group, own, label);
+}
 
 distributed::Group* meeting_group(const program::Program& p, std::string& refusal) {
   std::set<std::string> names;

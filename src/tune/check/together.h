@@ -1,6 +1,7 @@
 // Times what the ranks of a group compute together, so that all of them see the same times.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct Together {
   // on all ranks.
   Clock clock;
 };
+// Nanoseconds that `work` takes on the slowest rank, where all begin it at once. label: what it is, for errors.
+double slowest_ns(distributed::Group& group, const Device& device, const std::string& label, const std::function<void()>& work);
+
 Together time_together(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device,
                        distributed::Group& group, Equivalence equivalence);
 

@@ -12,8 +12,11 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/thread_pool.h"
+#include "dist/agree.h"
+#include "dist/gpus.h"
 #include "program/region.h"
 #include "sched/mm_plus_mm.h"
+#include "tune/check/together.h"
 #include "tune/region/precompile.h"
 #include "tune/region/ranges.h"
 #include "tune/region/time_limit.h"
@@ -58,7 +61,7 @@ class Tuning {
     Searches searches(shared_);
     for (auto& r : regions) searches.add(r);
     decide_all(searches.order, 0);
-    if (options_.whole_ms > 0 && !(memory_ && memory_->locked())) check_whole(lowered, searches.order);
+    if (options_.whole_ms > 0 && (group_ || !(memory_ && memory_->locked()))) check_whole(lowered, searches.order);
     lowered = with_choices(std::move(lowered), searches.order);
     report_all(searches);
     if (memory_) report_.decided = memory_->decided(), report_.problem = memory_->problem();
@@ -149,31 +152,38 @@ class Tuning {
     std::vector<RegionSearch*> changed;
     for (RegionSearch* s : order)
       if (!(s->choice() == Choice{}) && !s->is_shared()) changed.push_back(s);
-    if (changed.empty()) return;
-    if (const auto at = std::find_if(order.begin(), order.end(), [](auto* s) { return !s->default_runs(); }); at != order.end()) {
-      report_.whole = fmt::format("not compared: the default of {} does not run", (*at)->region().label);
-      return;
-    }
+    if (changed.empty() && !group_) return;
+    std::string refusal;
+    if (const auto at = std::find_if(order.begin(), order.end(), [](auto* s) { return !s->default_runs(); }); at != order.end())
+      refusal = fmt::format("the default of {} does not run", (*at)->region().label);
     std::stable_sort(changed.begin(), changed.end(), [](auto* a, auto* b) { return a->equal().size() > b->equal().size(); });
     Hasher all;
     all.add(program::region_key(lowered));
     for (RegionSearch* s : changed) all.add(s->region().key).add(to_string(s->choice())).add(s->kernels()).add(s->equal().size());
     const std::string key = "whole " + all.finish().hex();
     const std::vector<std::string> any = {"tuned"};
-    if (memory_)
-      if (const Recalled known = memory_->recall(key, any, [](auto&) { return true; }, {}); !known.winner.empty()) {
-        size_t count = changed.size();  // what is no number puts all of them back
-        std::from_chars(known.winner.data(), known.winner.data() + known.winner.size(), count);
-        put_back(changed, count);
-        report_.whole = fmt::format("{}: {} choices stay", known.source, changed.size());
-        return;
-      }
+    Recalled known;
+    if (memory_ && refusal.empty()) known = memory_->recall(key, any, [](auto&) { return true; }, {});
+    if (group_) agree_on_whole(lowered, changed, refusal, known);
+    if (changed.empty()) return;
+    if (!refusal.empty()) {
+      report_.whole = "not compared: " + refusal;
+      return;
+    }
+    if (!known.winner.empty()) {
+      size_t count = changed.size();  // what is no number puts all of them back
+      std::from_chars(known.winner.data(), known.winner.data() + known.winner.size(), count);
+      put_back(changed, count);
+      report_.whole = fmt::format("{}: {} choices stay", known.source, changed.size());
+      return;
+    }
     WholeTime w;
     const size_t count = changed.size(), step = (count + kMostTrials - 1) / kMostTrials;
     for (; !changed.empty(); put_back(changed, step)) {
       const program::Program with = with_choices(lowered, order);
       const auto compared = [&] {
         if (options_.whole_clock) return options_.whole_clock(lowered, with);
+        if (group_) return compare_whole_together(lowered, with, pipeline_, *group_);
         return compare_whole(lowered, with, pipeline_, options_.whole_ms, shared_.left_ms());
       };
       w = compared();
@@ -199,6 +209,22 @@ class Tuning {
     d.label = "the whole program";
     d.winner = std::to_string(count - changed.size());
     if (memory_) memory_->remember(key, any, {Measured{}}, {}, d, true);
+  }
+
+  // Ranks that tune together compare the whole program all, or none: what one knows counts where all know it.
+  void agree_on_whole(const program::Program& lowered, const std::vector<RegionSearch*>& changed, std::string& refusal, Recalled& known) {
+    if (refusal.empty() && memory_ && memory_->locked()) refusal = "a lock file decides";
+    if (refusal.empty() && shared_.left_ms() <= 0) refusal = "the budget was used";
+    if (refusal.empty()) meeting_group(lowered, refusal);
+    std::string choices;
+    for (RegionSearch* s : changed) choices += fmt::format("{} {}\n", s->region().key.hex(), to_string(s->choice()));
+    constexpr const char* kThing = "whether the whole program is timed";
+    refusal = distributed::first_refusal(*group_, refusal, kThing);
+    const auto all = distributed::all_gather_object(*group_, choices + "known: " + known.winner, kThing);
+    const auto of = [](const std::string& text) { return text.substr(0, text.rfind("known: ")); };
+    if (std::any_of(all.begin(), all.end(), [&](auto& other) { return of(other) != of(all[0]); }) && refusal.empty())
+      refusal = "the ranks have made different choices";
+    if (std::any_of(all.begin(), all.end(), [&](auto& other) { return other != all[0]; })) known = {};
   }
 
   // The first `count` of them become the default again.

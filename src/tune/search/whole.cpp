@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "dist/agree.h"
+#include "dist/gpus.h"
 #include "tensor/tensor_impl.h"
 #include "tune/check/check.h"
 #include "tune/check/inputs.h"
+#include "tune/check/together.h"
 #include "tune/measure/sampler.h"
 #include "tune/region/sizes.h"
 
@@ -20,13 +23,21 @@ std::string memory_refusal(const program::Program& p, const Device& device) {
   return 4 * static_cast<double>(bytes_of_constants(p)) < memory ? "" : "its weights are a quarter of this machine's memory, or more";
 }
 
-std::string refusal_of(const program::Program& p) {
+std::string refusal_of(const program::Program& p, bool together) {
   for (auto& n : p.nodes)
-    if (program::meets(n)) return "ranks meet in it";
+    if (!together && program::meets(n)) return "ranks meet in it";
   for (auto& n : p.nodes)
     if (auto* e = std::get_if<program::Extern>(&n.problem); e && e->conditions.empty())
       return "a call of other code is part of it: " + e->op->name;
   return "";
+}
+
+std::vector<Tensor> inputs_of(const program::Program& p, const exec::Symbols& sizes, const Device& device) {
+  std::vector<Tensor> out;
+  uint64_t seed = 1;
+  for (auto& in : p.inputs)
+    if (!in.data.defined() && !in.draws) out.push_back(generate_input(in.type, seed++, sizes, device));
+  return out;
 }
 
 // The program on memory of its own where it writes.
@@ -62,33 +73,8 @@ double warm_ms(exec::Executable& e, const std::vector<Tensor>& inputs, const exe
   return ms;
 }
 
-// What a verdict takes: rounds of three runs, six of them before the first look, and two to warm up.
-constexpr double kLeastRuns = 24;
-
-}  // namespace
-
-WholeTime compare_whole(const program::Program& untuned, const program::Program& tuned, const Pipeline& pipeline, double wanted_ms,
-                        double most_ms, const Clock& clock) {
+WholeTime time_of(const Verdict& v) {
   WholeTime out;
-  out.refusal = refusal_of(untuned);
-  if (out.refusal.empty()) out.refusal = memory_refusal(untuned, pipeline.device());
-  if (out.refusal.empty() && most_ms <= 0) out.refusal = "the budget was used";
-  SamplerOptions at;
-  usual_sizes(untuned, at.symbols, out.refusal);
-  if (!out.refusal.empty()) return out;
-  std::vector<Tensor> inputs;
-  uint64_t seed = 1;
-  for (auto& in : untuned.inputs)
-    if (!in.data.defined() && !in.draws) inputs.push_back(generate_input(in.type, seed++, at.symbols, pipeline.device()));
-  const std::unique_ptr<exec::Executable> both[] = {executable_of(on_copies(untuned), pipeline), executable_of(on_copies(tuned), pipeline)};
-  const double begun = clock();
-  double slower_ms = 0;
-  for (auto& e : both) slower_ms = std::max(slower_ms, warm_ms(*e, inputs, at.symbols, pipeline.device(), clock));
-  MeasureOptions how;
-  how.budget_ms = std::min(std::max(wanted_ms, kLeastRuns * slower_ms), most_ms - (clock() - begun));
-  how.most_rounds = 40;
-  const Executables run = [&](size_t i) -> exec::Executable& { return *both[i]; };
-  const Verdict v = measure(2, time_executables(run, 2, pipeline.device(), inputs, at), how, clock);
   const Measured& m = v.candidates[1];
   if (m.failed || m.rounds == 0) {
     out.refusal = m.status.empty() ? "the budget was used" : m.status;
@@ -98,6 +84,79 @@ WholeTime compare_whole(const program::Program& untuned, const program::Program&
   out.ratio = m.ratio;
   out.spread = has_interval(m) ? (m.ratio_high - m.ratio_low) / 2 : 0;
   return out;
+}
+
+// What a verdict takes: rounds of three runs, six of them before the first look, and two to warm up.
+constexpr double kLeastRuns = 24;
+
+}  // namespace
+
+WholeTime compare_whole(const program::Program& untuned, const program::Program& tuned, const Pipeline& pipeline, double wanted_ms,
+                        double most_ms, const Clock& clock) {
+  WholeTime out;
+  out.refusal = refusal_of(untuned, false);
+  if (out.refusal.empty()) out.refusal = memory_refusal(untuned, pipeline.device());
+  if (out.refusal.empty() && most_ms <= 0) out.refusal = "the budget was used";
+  SamplerOptions at;
+  usual_sizes(untuned, at.symbols, out.refusal);
+  if (!out.refusal.empty()) return out;
+  const std::vector<Tensor> inputs = inputs_of(untuned, at.symbols, pipeline.device());
+  const std::unique_ptr<exec::Executable> both[] = {executable_of(on_copies(untuned), pipeline), executable_of(on_copies(tuned), pipeline)};
+  const double begun = clock();
+  double slower_ms = 0;
+  for (auto& e : both) slower_ms = std::max(slower_ms, warm_ms(*e, inputs, at.symbols, pipeline.device(), clock));
+  MeasureOptions how;
+  how.budget_ms = std::min(std::max(wanted_ms, kLeastRuns * slower_ms), most_ms - (clock() - begun));
+  how.most_rounds = 40;
+  const Executables run = [&](size_t i) -> exec::Executable& { return *both[i]; };
+  const Verdict v = measure(2, time_executables(run, 2, pipeline.device(), inputs, at), how, clock);
+  return time_of(v);
+}
+
+WholeTime compare_whole_together(const program::Program& untuned, const program::Program& tuned, const Pipeline& pipeline,
+                                 distributed::Group& group) {
+  constexpr const char* kLabel = "timing the whole program";
+  WholeTime out;
+  exec::Symbols sizes;
+  std::vector<Tensor> inputs;
+  std::unique_ptr<exec::Executable> both[2];
+  std::string own;
+  try {
+    own = refusal_of(untuned, true);
+    if (own.empty()) own = memory_refusal(untuned, pipeline.device());
+    usual_sizes(untuned, sizes, own);
+    if (own.empty()) {
+      inputs = inputs_of(untuned, sizes, pipeline.device());
+      both[0] = executable_of(on_copies(untuned), pipeline), both[1] = executable_of(on_copies(tuned), pipeline);
+    }
+  } catch (const std::exception& e) {
+    own = e.what();
+  }
+  out.refusal = distributed::first_refusal(group, own, kLabel);
+  if (!out.refusal.empty()) return out;
+  const auto run = [&](size_t i) { return slowest_ns(group, pipeline.device(), kLabel, [&] { both[i]->run(inputs, sizes); }); };
+  double slower_ms = 0;
+  for (const size_t i : {0, 1}) run(i), slower_ms = std::max(slower_ms, std::min(run(i), run(i)) * 1e-6);
+  int64_t bytes = 0;
+  for (auto& t : inputs) bytes += t.numel() * static_cast<int64_t>(size_of(t.dtype()));
+  constexpr int64_t kLarge = int64_t{16} << 20;
+  constexpr double kSmallMs = 5, kRounds = 3, kSamplesOfARound = 3;
+  // Of short runs the least of some: a processor that is taken away for a moment would be all that is seen.
+  const int runs = bytes <= kLarge ? 3 : 1;
+  MeasureOptions how;
+  how.budget_ms = std::max(bytes <= kLarge ? kSmallMs : 0, kRounds * kSamplesOfARound * runs * slower_ms);
+  how.most_rounds = 40;
+  double spent_ms = 0;
+  const Sample sample = [&](size_t i) {
+    double least = run(i), all = least;
+    for (int k = 1; k < runs; ++k) {
+      const double ns = run(i);
+      least = std::min(least, ns), all += ns;
+    }
+    spent_ms += all * 1e-6;
+    return least;
+  };
+  return time_of(measure(2, sample, how, [&] { return spent_ms; }));
 }
 
 }  // namespace toroid::tune

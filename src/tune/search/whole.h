@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "dist/group.h"
 #include "tune/measure/measure.h"
 #include "tune/region/caller.h"
 
@@ -19,5 +20,11 @@ struct WholeTime {
 // most most_ms but for the first two runs of each, which cannot be foreseen.
 WholeTime compare_whole(const program::Program& untuned, const program::Program& tuned, const Pipeline& pipeline, double wanted_ms,
                         double most_ms, const Clock& clock = steady_clock());
+
+// The same of programs in which the ranks of a group meet, all of which call it alike: a run takes as long as on the slowest rank, and all
+// get the same answer. It takes 5 ms of runs where the program's inputs have up to 16 MB, or so long as 3 rounds need; building the
+// programs, and three runs of each, are no part of that.
+WholeTime compare_whole_together(const program::Program& untuned, const program::Program& tuned, const Pipeline& pipeline,
+                                 distributed::Group& group);
 
 }  // namespace toroid::tune

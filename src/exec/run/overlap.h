@@ -1,0 +1,17 @@
+// Which collectives of a plan run beside the steps that follow.
+#pragma once
+
+#include "exec/plan.h"
+#include "exec/run/sizes.h"
+
+namespace toroid::exec {
+
+// Of each step: for a collective on the CPU the number of the first later step that needs its result, or its memory, or that may meet other
+// ranks by itself; the number of steps where there is none. It may run until that step begins. 0 for other steps, and for collectives that
+// the next step waits for. None overlaps where the option disable_passes names overlap_collectives.
+std::vector<size_t> ends_of(const Plan& plan);
+
+// The same with sizes known, without those beside which there is less work than it takes to hand a collective to another thread.
+std::vector<size_t> worthwhile_ends(const Plan& plan, const Symbols& symbols);
+
+}  // namespace toroid::exec
