@@ -93,9 +93,19 @@ struct TrainArgs {
 int train(const TrainArgs& args);
 
 struct DoctorArgs {
+  std::string package;  // whether this one would load here; empty: the machine
+  std::string device;   // of a package: where it must; empty: where it has programs for
   bool json = false;
 };
 int doctor(const DoctorArgs& args);
+int doctor_of_package(const DoctorArgs& args);
+
+struct DiffArgs {
+  std::string a, b;
+  bool json = false;
+};
+// What differs between two packages: 0 nothing, 1 something.
+int diff(const DiffArgs& args);
 
 struct CacheArgs {
   std::string action;  // "stats", "list", "clear", "export" or "import"

@@ -9,11 +9,13 @@
 #include <map>
 #include <vector>
 
+#include "base/check.h"
 #include "base/compile_options.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "base/unknown_variables.h"
+#include "cli/checks.h"
 #include "cli/commands.h"
 #include "device/cpu/isa.h"
 #include "device/cuda/cupti.h"
@@ -33,49 +35,6 @@
 
 namespace toroid::cli {
 namespace {
-
-// One line a check, or an object. A check that fails says what to do.
-class Checks {
- public:
-  explicit Checks(bool json) : json_(json) {}
-  void ok(const char* name, const std::string& text) { line("ok", name, text); }
-  void missing(const char* name, const std::string& text) {
-    line("missing", name, text);
-    healthy_ = false;
-  }
-  // What may be of interest, whether or not something is missing.
-  void note(const std::string& text) {
-    if (json_)
-      notes_ += (notes_.empty() ? "" : ",") + json_string(text);
-    else
-      fmt::print("  note     {}\n", text);
-  }
-  // The end of the output. Whether all that is needed is there.
-  bool finish() const {
-    if (json_)
-      fmt::print("{{\"healthy\":{},\"checks\":[{}],\"notes\":[{}]}}\n", healthy_, rows_, notes_);
-    else
-      fmt::print("{}\n", healthy_ ? "everything is in place" : "something is missing: see above");
-    return healthy_;
-  }
-
- private:
-  // Further lines of the text stand below its first.
-  void line(const char* state, const char* name, std::string_view text) {
-    if (json_) {
-      rows_ +=
-          fmt::format("{}{{\"name\":\"{}\",\"state\":\"{}\",\"text\":{}}}", rows_.empty() ? "" : ",\n ", name, state, json_string(text));
-      return;
-    }
-    fmt::print("  {:<8} {:<12} ", state, name);
-    for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) fmt::print("{}\n{:24}", text.substr(0, end), "");
-    fmt::print("{}\n", text);
-  }
-
-  const bool json_;
-  bool healthy_ = true;
-  std::string rows_, notes_;
-};
 
 void check_processor(Checks& checks) {
   const auto& host = device::host();
@@ -266,6 +225,8 @@ void check_nccl(Checks& checks) {
 }  // namespace
 
 int doctor(const DoctorArgs& args) {
+  if (!args.package.empty()) return doctor_of_package(args);
+  TOROID_USER_CHECK(args.device.empty(), "--device is of packages; the machine is looked at as a whole");
   Checks checks(args.json);
   const std::vector<std::string> complaints = forget_unknown_variables();
   check_processor(checks);
@@ -281,7 +242,7 @@ int doctor(const DoctorArgs& args) {
   for (auto& o : list_options())
     if (o.value != o.default_value) checks.note(fmt::format("option {} is {} (default {})", o.name, o.value, o.default_value));
   for (const std::string& complaint : complaints) checks.note(complaint);
-  return checks.finish() ? kOk : kEnvironmentError;
+  return checks.finish("everything is in place", "something is missing: see above") ? kOk : kEnvironmentError;
 }
 
 }  // namespace toroid::cli

@@ -34,6 +34,7 @@ struct Command {
   CompileArgs compiled;
   OptArgs opt;
   DoctorArgs doctor;
+  DiffArgs differing;
   CacheArgs cache;
   OptionsArgs options;
   WhyArgs why;
@@ -125,8 +126,19 @@ struct Command {
         "The same call goes on from the newest checkpoint. SIGINT and SIGTERM end training after the step that is running, with a checkpoint;\n"
         "exit code 130 or 143. docs/training.md has more.");
 
-    auto* d = add("doctor", "Check what this machine offers and what is missing.", [this] { return toroid::cli::doctor(doctor); });
+    auto* d = add("doctor", "Check what this machine offers and what is missing, or whether a package would load here.",
+                  [this] { return toroid::cli::doctor(doctor); });
+    d->add_option("package", doctor.package, "A package: each check of loading it, and what to do where one fails");
+    d->add_option("--device", doctor.device,
+                  "Of a package: where it must load, cpu, cuda or cuda:<number>; else where it has programs for");
     d->add_flag("--json", doctor.json, "Machine-readable output");
+
+    auto* f =
+        add("diff", "Say what differs between two packages: manifests, kernels, programs and weights.", [this] { return diff(differing); });
+    f->add_option("a", differing.a, "A package")->required();
+    f->add_option("b", differing.b, "Another one")->required();
+    f->add_flag("--json", differing.json, "Machine-readable output");
+    f->footer("Exit codes: 0 they are equal, 1 they differ, 2 one of them cannot be read.");
 
     add_launch();
 
@@ -326,7 +338,7 @@ int main(int argc, char** argv) {
       const std::string help = fmt::format("Try `toroid {}--help`.", sub ? sub->get_name() + " " : "");
       return fail_with("", (problem(command, take_program(command, argc, argv), argv, e.what()) + "\n" + help).c_str(), kUserError);
     }
-    const bool doctor = command.app.got_subcommand("doctor");  // which lists them
+    const bool doctor = command.app.got_subcommand("doctor") && command.doctor.package.empty();  // which lists them
     if (const auto unknown = toroid::unknown_variables(); !unknown.empty() && !doctor) return fail_with("", unknown[0].c_str(), kUserError);
     int code = command.action();
     note_cache_problem(command.app);

@@ -9,6 +9,7 @@
 #include "base/stopwatch.h"
 #include "cli/bench_subject.h"
 #include "cli/commands.h"
+#include "cli/package_text.h"
 #include "cli/runner.h"
 #include "cli/tensor_files.h"
 #include "exec/verify.h"
@@ -44,12 +45,6 @@ PackageEntry entry_of(const std::string& text, size_t models) {
   if (at != text.npos) return {text.substr(0, at), text.substr(at + 1)};
   TOROID_USER_CHECK(models == 1, "\"{}\": expected NAME=FILE, since the package has {} models", text, models);
   return {"main", text};
-}
-
-// A name or type of the file as a terminal may have it.
-std::string shown(const std::string& text) {
-  const bool plain = std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
-  return plain ? text : sym::quoted(text);
 }
 
 }  // namespace

@@ -107,10 +107,23 @@ int place(const Json& j, size_t end) {
 
 constexpr const char* kMakeAgain = "make the package again: toroid compile MODEL -o FILE";
 
-// A field that must have one value.
-template <class T>
-void require(const std::string& source, std::string_view field, const T& its, const T& ours, std::string_view remedy) {
-  TOROID_USER_CHECK(its == ours, "{}: the field \"{}\" is {}, this runtime takes {}; {}", source, field, its, ours, remedy);
+std::vector<Requirement> requirements_of(const Json& j) {
+  std::vector<Requirement> out;
+  const auto require = [&](const char* field, auto its, auto ours, const char* remedy) {
+    out.push_back({field, fmt::format("{}", its), fmt::format("{}", ours), remedy, its == ours});
+  };
+  require("format_name", j.at("format_name").as_str(), kFormatName, "is this a package of Toroid?");
+  if (!out[0].met) return out;  // the others mean nothing
+  const int64_t format = j.at("format").as_int();
+  out.push_back({"format", std::to_string(format), fmt::format("{} to {}", kOldestFormat, kFormat),
+                 format > kFormat ? "use a newer runtime, or make the package by an older toroid compile" : kMakeAgain,
+                 format >= kOldestFormat && format <= kFormat});
+  if (!out[1].met) return out;
+  require("plan_version", j.at("plan_version").as_int(), int64_t{exec::kPlanVersion}, kMakeAgain);
+  require("kernel_abi", j.at("kernel_abi").as_int(), int64_t{device::cpu::kKernelAbi}, kMakeAgain);
+  require("system", j.at("system").as_str(), std::string_view("linux"), "run toroid compile on such a system");
+  require("machine", j.at("machine").as_str(), std::string_view("x86-64"), "run toroid compile on such a machine");
+  return out;
 }
 
 }  // namespace
@@ -133,21 +146,19 @@ std::string to_json(const Manifest& m) {
       lines(m.recipes, 2, [](const Recipe& r) { return text(r); }), m.weights_head, lines(m.parts, 2, part));
 }
 
+std::vector<Requirement> requirements(std::string_view json, const std::string& source) {
+  return requirements_of(import::JsonDocument::parse(json, source).root());
+}
+
 Manifest read_manifest(std::string_view json, const std::string& source) {
   const auto doc = import::JsonDocument::parse(json, source);
   const Json j = doc.root();
-  require(source, "format_name", string(j, "format_name"), std::string(kFormatName), "is this a package of Toroid?");
+  for (auto& r : requirements_of(j))
+    TOROID_USER_CHECK(r.met, "{}: the field \"{}\" is {}, this runtime takes {}; {}", source, r.field, r.its, r.ours, r.remedy);
   Manifest m;
   m.format = j.at("format").as_int();
-  TOROID_USER_CHECK(m.format >= kOldestFormat && m.format <= kFormat, "{}: the field \"format\" is {}, this runtime takes {} to {}; {}",
-                    source, m.format, kOldestFormat, kFormat,
-                    m.format > kFormat ? "use a newer runtime, or make the package by an older toroid compile" : kMakeAgain);
   m.plan_version = j.at("plan_version").as_int(), m.kernel_abi = j.at("kernel_abi").as_int();
   m.system = string(j, "system"), m.machine = string(j, "machine");
-  require<int64_t>(source, "plan_version", m.plan_version, exec::kPlanVersion, kMakeAgain);
-  require<int64_t>(source, "kernel_abi", m.kernel_abi, device::cpu::kKernelAbi, kMakeAgain);
-  require(source, "system", m.system, std::string("linux"), "run toroid compile on such a system");
-  require(source, "machine", m.machine, std::string("x86-64"), "run toroid compile on such a machine");
   m.compiler = string(j, "compiler"), m.mode = string(j, "mode"), m.weights_head = string(j, "weights_head");
   const Json entries = j.at("entries"), constants = j.at("constants"), parts = j.at("parts");
   const auto weights = items(j, "weights"), recipes = items(j, "recipes");

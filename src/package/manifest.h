@@ -102,6 +102,15 @@ struct Manifest {
 
 std::string to_json(const Manifest& m);
 
+// A field that must be as this runtime has it.
+struct Requirement {
+  std::string field, its, ours;  // "1 to 2" where several will do
+  std::string remedy;            // what to do where it is not met
+  bool met = false;
+};
+// Of a manifest, in the order in which they are looked at. UserError for text that is none.
+std::vector<Requirement> requirements(std::string_view json, const std::string& source);
+
 // source: for messages. UserError for text that is no manifest, and for one that this runtime cannot take, which names the field, its
 // value, what is expected, and what makes a package that fits.
 Manifest read_manifest(std::string_view json, const std::string& source);

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/check.h"
 #include "base/files.h"
@@ -11,6 +10,7 @@
 #include "device/cuda/architecture.h"
 #include "exec/plan_file.h"
 #include "import/safetensors.h"
+#include "package/opening.h"
 #include "package/weights.h"
 
 namespace toroid::package {
@@ -24,15 +24,7 @@ std::string names(const std::vector<T>& items, F&& name) {
   return out.empty() ? "none" : out;
 }
 
-constexpr const char* kMakeOne = "make one: toroid compile MODEL -o FILE. A model (.pt2, ONNX) is loaded and compiled by Model::load";
-
-import::ZipArchive archive_in(const MappedFile& file, const std::string& source){const auto bytes = file.span();
-const bool is_other = bytes.size() >= 2 && (bytes[0] != std::byte{'P'} || bytes[1] != std::byte{'K'});
-TOROID_USER_CHECK(!is_other, "{}: this is no package, which is an archive (zip); {}", source, kMakeOne);
-return import::ZipArchive::open(bytes, source);
 }  // namespace
-
-}  // namespace toroid::package
 
 Loaded::Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file) : file_(std::move(file)), plan_(std::move(plan)) {
   std::map<int, const exec::InputPlan*> users;
@@ -92,22 +84,8 @@ bool Package::is_package(const std::filesystem::path& path) {
 std::shared_ptr<Package> Package::open(const std::filesystem::path& path) { return std::shared_ptr<Package>(new Package(path)); }
 
 Package::Package(const std::filesystem::path& path) : file_(std::make_shared<MappedFile>(path)), zip_(archive_in(*file_, path.string())) {
-  TOROID_USER_CHECK(zip_.find(kManifest), "{}: this archive is no package (it has no {}); {}", source(), kManifest, kMakeOne);
-  const std::string_view json = zip_.at(kManifest).text();
-  const std::string its = fmt::format("{}  {}\n", sha256(json), kManifest);
-  TOROID_USER_CHECK(zip_.at(kManifestHash).text() == its, "{}: {} has not the SHA-256 that {} says; the file is damaged", source(),
-                    kManifest, kManifestHash);
-  manifest_ = read_manifest(json, source());
-  std::set<std::string_view> parts{kManifest, kManifestHash};
-  for (auto& p : manifest_.parts) {
-    const auto* entry = zip_.find(p.name);
-    TOROID_USER_CHECK(entry, "{}: the part \"{}\" of the manifest is missing", source(), p.name);
-    TOROID_USER_CHECK(entry->data.size() == p.bytes, "{}: the part \"{}\" has {} bytes, the manifest says {}", source(), p.name,
-                      entry->data.size(), p.bytes);
-    parts.insert(p.name);
-  }
-  for (auto& e : zip_.entries())
-    TOROID_USER_CHECK(parts.count(e.name), "{}: \"{}\" is not in the manifest; nothing may be added to a package", source(), e.name);
+  manifest_ = read_manifest(manifest_text(zip_), source());
+  check_parts(manifest_, zip_);
 }
 
 const Part& Package::listed(const std::string& name) const {
@@ -145,20 +123,18 @@ const Program& Package::choose(const Entry& entry, const Device& device) const {
     fail<EnvironmentError>(
         "{}: \"{}\" has programs for CPUs alone; make a package that fits: toroid compile MODEL -o FILE --target sm_90a,compute_80",
         source(), entry.name);
-  const device::cuda::GpuInfo* gpu = device.is_cuda() ? &device::cuda::gpu(device.index).info() : nullptr;
-  const std::string has = gpu ? gpu->architecture : exec::code_for(device::host().isa);
-  const Program* newer = nullptr;  // that wants a newer driver
+  const Program* newer = nullptr;
   for (auto& p : entry.programs) {
-    if (p.device != kind || !(p.code_for.empty() || (gpu ? device::cuda::runs(p.code_for, *gpu) : exec::processor_runs(p.code_for))))
-      continue;
-    if (!gpu || p.driver <= gpu->driver_version) return p;
-    newer = &p;
+    const Fit fit = fit_of(p, device);
+    if (fit == Fit::Fits) return p;
+    if (fit == Fit::NewerDriver) newer = &p;
   }
   if (newer)
     fail<EnvironmentError>(
         "{}: the field \"driver\" of the program of \"{}\" for {} is {}, the driver of {} has {}; install a newer driver, or make the "
         "package with an older NVRTC",
-        source(), entry.name, newer->target, newer->driver, to_string(device), gpu->driver_version);
+        source(), entry.name, newer->target, newer->driver, to_string(device), device::cuda::gpu(device.index).info().driver_version);
+  const std::string has = machine_code(device);
   fail<EnvironmentError>(
       "{}: the field \"code_for\" of the programs of \"{}\" is {}, this machine has \"{}\" ({}); make a package that fits: toroid compile "
       "MODEL -o FILE --target {}",

@@ -102,6 +102,10 @@ class Package {
   const Entry& entry(const std::string& name) const;
   // The plan of a program, hashed.
   exec::Plan plan(const Program& p) const;
+  // The bytes of a part, hashed.
+  std::string_view part(const std::string& name) const;
+  // As they are in the file.
+  Tensors constants() const;
 
   // Gives all programs, those that are loaded later too, other weights: tensors on the CPU by name, which are copied. Calls that have begun
   // end with what they began with, later ones have what is given. UserErrors of remade(), and for a package whose weights cannot be
@@ -115,9 +119,6 @@ class Package {
 
  private:
   explicit Package(const std::filesystem::path& path);
-  Tensors constants() const;  // as they are in the file
-  // The bytes of a part, hashed.
-  std::string_view part(const std::string& name) const;
   const Part& listed(const std::string& name) const;
 
   const std::shared_ptr<MappedFile> file_;

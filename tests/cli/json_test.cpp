@@ -134,6 +134,23 @@ TEST(Json, OptCompileAndTrain) {
   expect_json("compile " + kEncoder + "core.pt2 -o " + (folder / "m.tpk"), [&](const import::Json& r) {
     EXPECT_EQ(static_cast<uintmax_t>(r.at("bytes").as_int()), std::filesystem::file_size(folder / "m.tpk"));
   });
+  expect_json("doctor " + (folder / "m.tpk"), [](const import::Json& r) {
+    EXPECT_TRUE(r.at("healthy").as_bool());
+    EXPECT_EQ(r.at("checks")[0].at("name").as_str(), "archive");
+  });
+  expect_json("diff " + (folder / "m.tpk") + " " + (folder / "m.tpk"), [](const import::Json& r) {
+    EXPECT_TRUE(r.at("equal").as_bool());
+    EXPECT_EQ(r.at("weights").size(), 0u);
+  });
+  ASSERT_EQ(toroid_command("compile " + kEncoder + "core.pt2 --target x86-64 -o " + (folder / "n.tpk")).code, 0);
+  expect_json(
+      "diff " + (folder / "m.tpk") + " " + (folder / "n.tpk"),
+      [](const import::Json& r) {
+        EXPECT_FALSE(r.at("equal").as_bool());
+        EXPECT_EQ(r.at("fields")[0].at("path").as_str(), "compiler");
+        EXPECT_TRUE(r.at("fields")[0].at("a").is_string());
+      },
+      1);
   expect_json("train --keys", [](const import::Json& r) {
     const std::string text = toroid_command("train --keys").text;
     for (size_t i = 0; i < r.size(); ++i) EXPECT_TRUE(contains(text, "\n  " + std::string(r[i].at("name").as_str()) + " "));

@@ -70,6 +70,35 @@ TEST(PackageCommand, RefusesOperationsThatNobodyRegistered) {
   EXPECT_TRUE(contains(out.text, "\"package_cli::twice\"") && contains(out.text, "register it")) << out.text;
 }
 
+TEST(PackageCommand, SaysWhatDiffersAndWhetherItLoads) {
+  const test::TempFolder folder;
+  const std::string a = folder / "a.tpk", b = folder / "b.tpk";
+  const auto save = [](const std::string& path, double w) {
+    const Tensor weight = Tensor::full(std::vector<int64_t>{3}, w);
+    save_package([=](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * weight}; }, {weight}, path,
+                 {.targets = {"x86-64"}});
+  };
+  save(a, 1), save(b, 3);
+  auto out = test::toroid_command("diff " + a + " " + a);
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "are equal")) << out.text;
+  out = test::toroid_command("diff " + a + " " + b);
+  EXPECT_EQ(out.code, 1);
+  EXPECT_TRUE(contains(out.text, "f32[3], 3 of 3 elements differ, by 2 at most")) << out.text;
+  out = test::toroid_command("diff " + a + " " + (folder / "none"));
+  EXPECT_EQ(out.code, 2) << out.text;
+
+  out = test::toroid_command("doctor " + a);
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "it loads here")) << out.text;
+  out = test::toroid_command("doctor " + a + " --device cuda");
+  EXPECT_TRUE(out.code == 3 && contains(out.text, "it does not load here")) << out.text;
+  std::string bytes = read_file(a);
+  bytes[bytes.find("TOROIDPL") + 40] ^= 1;
+  write_file_atomic(a, bytes);
+  out = test::toroid_command("doctor " + a);
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "failed   hash")) << out.text;
+  EXPECT_TRUE(test::toroid_command("doctor --device cpu").code == 2);
+}
+
 TEST(PackageCommand, RunsOnOtherWeights) {
   const test::TempFolder folder;
   const std::string model = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/", package = folder / "m.tpk";

@@ -11,12 +11,11 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/sha256.h"
 #include "data_models.h"
 #include "errors.h"
 #include "exec/stored.h"
 #include "import/safetensors.h"
-#include "package/zip_writer.h"
+#include "package/forge.h"
 #include "temp_folder.h"
 #include "toroid/model.h"
 #include "toroid/package.h"
@@ -181,29 +180,6 @@ TEST(Package, WeightsAreAlignedSafetensors) {
   EXPECT_EQ(tensors, package::Package::open(folder / "m.tpk")->manifest().constants.size());
 }
 
-// Writes the package anew with another manifest, whose hash is right.
-void forge(const std::string& from, const std::string& to, const std::string& field, const std::string& value) {
-  const FileBytes file{fs::path(from)};
-  const auto zip = import::ZipArchive::open(file.span(), from);
-  std::string json(zip.at(package::kManifest).text());
-  const size_t key = json.find("\"" + field + "\": ");
-  ASSERT_NE(key, json.npos) << field;
-  const size_t begin = key + field.size() + 4;
-  size_t end = begin;
-  bool quoted = false;
-  for (int depth = 0; quoted || depth > 0 || (json[end] != ',' && json[end] != '\n' && json[end] != '}'); ++end) {
-    if (json[end] == '"') quoted = !quoted;
-    if (!quoted && (json[end] == '[' || json[end] == '{')) ++depth;
-    if (!quoted && (json[end] == ']' || json[end] == '}')) --depth;
-  }
-  json.replace(begin, end - begin, value);
-  const std::string sum = sha256(json) + "  manifest.json\n";
-  std::vector<package::ZipPart> parts{{package::kManifest, {json}}, {package::kManifestHash, {sum}}};
-  for (auto& e : zip.entries())
-    if (e.name != package::kManifest && e.name != package::kManifestHash) parts.push_back({std::string(e.name), {e.text()}});
-  package::write_zip(to, parts);
-}
-
 TEST(Package, ForgedFieldsAreRefusedEachByItsText) {
   const TempFolder folder;
   const std::string path = folder / "m.tpk", forged = folder / "forged.tpk";
@@ -233,7 +209,7 @@ TEST(Package, ForgedFieldsAreRefusedEachByItsText) {
   };
   std::set<std::string> texts;
   for (auto& [field, value, expected] : cases) {
-    forge(path, forged, field, value);
+    test::forge(path, forged, field, value);
     const std::string error = error_of<Error>([&] { run(forged, inputs_of("digitsnet")); });
     EXPECT_TRUE(contains(error, expected)) << field << ": " << error;
     EXPECT_NE(error, "no error") << field;

@@ -1,0 +1,58 @@
+#include "package/opening.h"
+
+#include <set>
+
+#include "base/check.h"
+#include "base/sha256.h"
+#include "device/cpu/isa.h"
+#include "device/cuda/architecture.h"
+#include "exec/load.h"
+
+namespace toroid::package {
+namespace {
+
+constexpr const char* kMakeOne = "make one: toroid compile MODEL -o FILE. A model (.pt2, ONNX) is loaded and compiled by Model::load";
+
+}  // namespace
+
+import::ZipArchive archive_in(const MappedFile& file, const std::string& source){const auto bytes = file.span();
+const bool is_other = bytes.size() >= 2 && (bytes[0] != std::byte{'P'} || bytes[1] != std::byte{'K'});
+TOROID_USER_CHECK(!is_other, "{}: this is no package, which is an archive (zip); {}", source, kMakeOne);
+return import::ZipArchive::open(bytes, source);
+}  // namespace toroid::package
+
+std::string_view manifest_text(const import::ZipArchive& zip) {
+  TOROID_USER_CHECK(zip.find(kManifest), "{}: this archive is no package (it has no {}); {}", zip.source(), kManifest, kMakeOne);
+  const std::string_view json = zip.at(kManifest).text();
+  const std::string its = fmt::format("{}  {}\n", sha256(json), kManifest);
+  TOROID_USER_CHECK(zip.at(kManifestHash).text() == its, "{}: {} has not the SHA-256 that {} says; the file is damaged", zip.source(),
+                    kManifest, kManifestHash);
+  return json;
+}
+
+void check_parts(const Manifest& m, const import::ZipArchive& zip) {
+  std::set<std::string_view> parts{kManifest, kManifestHash};
+  for (auto& p : m.parts) {
+    const auto* entry = zip.find(p.name);
+    TOROID_USER_CHECK(entry, "{}: the part \"{}\" of the manifest is missing", zip.source(), p.name);
+    TOROID_USER_CHECK(entry->data.size() == p.bytes, "{}: the part \"{}\" has {} bytes, the manifest says {}", zip.source(), p.name,
+                      entry->data.size(), p.bytes);
+    parts.insert(p.name);
+  }
+  for (auto& e : zip.entries())
+    TOROID_USER_CHECK(parts.count(e.name), "{}: \"{}\" is not in the manifest; nothing may be added to a package", zip.source(), e.name);
+}
+
+Fit fit_of(const Program& p, const Device& device) {
+  if (p.device != (device.is_cuda() ? "cuda" : "cpu")) return Fit::OtherKind;
+  if (!device.is_cuda()) return p.code_for.empty() || exec::processor_runs(p.code_for) ? Fit::Fits : Fit::OtherCode;
+  const device::cuda::GpuInfo& gpu = device::cuda::gpu(device.index).info();
+  if (!p.code_for.empty() && !device::cuda::runs(p.code_for, gpu)) return Fit::OtherCode;
+  return p.driver <= gpu.driver_version ? Fit::Fits : Fit::NewerDriver;
+}
+
+std::string machine_code(const Device& device) {
+  return device.is_cuda() ? device::cuda::gpu(device.index).info().architecture : exec::code_for(device::host().isa);
+}
+
+}  // namespace toroid::package
