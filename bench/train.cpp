@@ -287,7 +287,7 @@ void block(const Setting& s) {
   const std::string name = "llama3-8b block fwd+bwd T=8192, bf16";
   auto step = compile([&] { return value_and_gradients([&] { return sum(to(model.forward(x, context), DType::F32)); }, by).second; },
                       config_of(name));
-  const double tokens = static_cast<double>(length), attention = 3 * 2 * tokens * tokens * static_cast<double>(c.hidden_size) / 2;
+  const double tokens = static_cast<double>(length), attention = 3 * 2 * 2 * tokens * tokens * static_cast<double>(c.hidden_size) / 2;
   report(s, name, (6 * tokens * weights + attention) / 1e12, "Tflop", [&] { return step()[0]; });
 }
 
