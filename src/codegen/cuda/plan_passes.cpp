@@ -1,0 +1,133 @@
+#include "codegen/cuda/plan_passes.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace toroid::codegen {
+
+using loop::Reduction;
+using loop::Statement;
+using loop::Step;
+
+bool is_heavy(const Statement& s) { return s.step == Step::Load || (s.step == Step::Scalar && s.op >= ScalarOp::Exp); }
+
+int64_t registers_of(const CudaPlan& p, int k) {
+  const auto bytes = static_cast<int64_t>(size_of(p.step(k).dtype));
+  const bool packed = std::any_of(p.packs.begin(), p.packs.end(), [&](int at) { return at == k || p.step(at).args[0] == k; });
+  return packed ? (p.vector * bytes + 3) / 4 : p.vector * ((bytes + 3) / 4);
+}
+
+// Registers to keep what a value can be computed from again cheaply: itself, or what its operands can be.
+static int64_t registers_behind(const CudaPlan& p, int k) {
+  if (is_heavy(p.step(k))) return registers_of(p, k);
+  int64_t sum = 0;
+  loop::for_each_use(p.step(k), [&](size_t u) {
+    if (p.varies[u] && p.body.steps[u].step != Step::Reduce) sum += registers_behind(p, static_cast<int>(u));
+  });
+  return std::min(sum, registers_of(p, k));
+}
+
+// Should a value that a later pass needs again be kept, or computed from others that are?
+static bool is_kept(const CudaPlan& p, int k) {
+  if (is_heavy(p.step(k))) return true;
+  int64_t sum = 0;
+  loop::for_each_use(p.step(k), [&](size_t u) {
+    if (p.varies[u] && p.body.steps[u].step != Step::Reduce) sum += registers_behind(p, static_cast<int>(u));
+  });
+  return registers_of(p, k) < sum;
+}
+
+// The sum of exp(x - m) that step k is.
+static std::optional<OnlineSum> sum_of_powers(const CudaPlan& p, int k) {
+  const Statement& s = p.step(k);
+  if (s.step != Step::Reduce || s.reduction != Reduction::Sum || s.dtype != DType::F32) return std::nullopt;
+  const Statement& exp = p.step(s.args[0]);
+  if (exp.step != Step::Scalar || exp.op != ScalarOp::Exp) return std::nullopt;
+  const Statement& sub = p.step(exp.args[0]);
+  if (sub.step != Step::Scalar || sub.op != ScalarOp::Sub) return std::nullopt;
+  const Statement& max = p.step(sub.args[1]);
+  if (max.step != Step::Reduce || max.reduction != Reduction::Max || max.args[0] != sub.args[0] || max.dtype != DType::F32)
+    return std::nullopt;
+  return OnlineSum{sub.args[1], k, sub.args[0]};
+}
+
+void find_powers(CudaPlan& p) {
+  std::map<int, int> uses;
+  for (auto& s : p.body.steps) loop::for_each_use(s, [&](size_t u) { ++uses[static_cast<int>(u)]; });
+  for (int k = 0; k < static_cast<int>(p.body.steps.size()); ++k)
+    if (sum_of_powers(p, k) && uses[p.step(k).args[0]] == 1) p.powers.push_back(p.step(k).args[0]);
+}
+
+void find_online(CudaPlan& p) {
+  p.online.clear();
+  for (size_t k = 0; k < p.body.steps.size(); ++k)
+    if (const auto sum = sum_of_powers(p, static_cast<int>(k)); sum && !p.online_max(sum->max)) p.online.push_back(*sum);
+  p.moments = loop::find_moments(p.domain, p.body);
+  std::map<int, int> with;
+  for (auto& o : p.online) with[o.sum] = o.max;
+  for (auto& m : p.moments) with[m.squares] = m.sum;
+  p.pass = loop::pass_of(p.body, with);
+}
+
+void plan_passes(CudaPlan& p, bool keep) {
+  p.keeps.clear();
+  p.passes.assign(static_cast<size_t>(*std::max_element(p.pass.begin(), p.pass.end())), {});
+  std::vector<int> stores, read;
+  size_t last = 0;
+  for (size_t k = 0; k < p.body.steps.size(); ++k) {
+    const Statement& s = p.body.steps[k];
+    if (s.step == Step::Load) read.push_back(s.buffer);
+    const auto q = static_cast<size_t>(p.pass[k] - 1);
+    if (s.step == Step::Reduce)
+      p.passes[q].reduces.push_back(static_cast<int>(k));
+    else if (s.step == Step::Store && p.varies[k])
+      stores.push_back(static_cast<int>(k));
+    else
+      continue;
+    last = std::max(last, q);
+  }
+  for (int k : stores) {  // a buffer that is read too is written when all has been read
+    const bool in_place = std::count(read.begin(), read.end(), p.step(k).buffer) > 0;
+    p.passes[in_place ? last : static_cast<size_t>(p.pass[static_cast<size_t>(k)] - 1)].stores.push_back(k);
+  }
+  std::set<int> computed(p.early.begin(), p.early.end()), kept;
+  computed.insert(p.early_constants.begin(), p.early_constants.end());
+  for (CudaPass& pass : p.passes) {
+    std::set<int> steps, reads;
+    std::vector<int> work;
+    auto need = [&](int k) {
+      if (!p.varies[static_cast<size_t>(k)] || p.step(k).step == Step::Reduce || steps.count(k) || reads.count(k)) return;
+      if (keep && computed.count(k) && is_kept(p, k)) {
+        reads.insert(k);
+        kept.insert(k);
+      } else {
+        steps.insert(k);
+        work.push_back(k);
+      }
+    };
+    auto need_operands = [&](int k) { loop::for_each_use(p.step(k), [&](size_t u) { need(static_cast<int>(u)); }); };
+    for (int k : pass.reduces) {
+      const OnlineSum* online = p.online_sum(k);
+      const loop::Moments* moments = p.moments_squares(k);
+      online ? need(online->x) : moments ? need(moments->x) : need_operands(k);
+    }
+    for (int k : pass.stores) need_operands(k);
+    while (!work.empty()) {
+      const int k = work.back();
+      work.pop_back();
+      need_operands(k);
+    }
+    pass.steps.assign(steps.begin(), steps.end());
+    pass.reads.assign(reads.begin(), reads.end());
+    computed.insert(steps.begin(), steps.end());
+  }
+  p.keeps.assign(kept.begin(), kept.end());
+}
+
+bool has_one_pass(const CudaPlan& p) {
+  return std::count_if(p.passes.begin(), p.passes.end(), [](const CudaPass& pass) { return !pass.empty(); }) == 1;
+}
+
+}  // namespace toroid::codegen
