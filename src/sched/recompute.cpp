@@ -152,7 +152,8 @@ class Recomputer {
     std::vector<Node> changed;
     int64_t before = bytes_of(buffer), after = 0;
     for (const size_t r : readers) {
-      auto node = r > writer ? with(p_.nodes[r], from, store, *parts) : std::nullopt;
+      const bool may = r > writer && program::may_join(p_, from, p_.nodes[r]);  // loops that were chosen to stay apart do
+      auto node = may ? with(p_.nodes[r], from, store, *parts) : std::nullopt;
       if (!node) return;
       before += bytes_of(buffer);
       after += read_anew(p_.nodes[r], *node);
