@@ -9,6 +9,7 @@
 #include "exec/store.h"
 #include "front/function_graph.h"
 #include "front/package_names.h"
+#include "graph/passes/passes.h"
 #include "import/graph_file.h"
 #include "package/weights.h"
 #include "package/zip_writer.h"
@@ -42,7 +43,8 @@ void check_writes(const graph::Graph& g) {
 }  // namespace
 
 void front::export_graph(const graph::Graph& g, const std::vector<std::string>& outputs, const std::filesystem::path& path) {
-  check_writes(g);
+  const auto functional = graph::functionalize(g);  // in which writes are known
+  check_writes(functional ? *functional : g);
   package::WeightsWriter weights;
   std::string data, names;
   std::vector<std::pair<Tensor, std::string>> known;  // a tensor is there once, however many inputs it is
