@@ -30,6 +30,14 @@ set_target_properties(example_package_classify PROPERTIES C_STANDARD 99 C_EXTENS
 target_include_directories(example_package_classify PRIVATE include)
 target_link_libraries(example_package_classify PRIVATE toroid_runtime)
 
+if(TOROID_TESTS)
+  add_executable(test_own_memory tests/package/runtime/own_memory.c)
+  set_target_properties(test_own_memory PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF)
+  target_compile_options(test_own_memory PRIVATE -Wall -Wextra -Werror -pedantic)
+  target_include_directories(test_own_memory PRIVATE include)
+  target_link_libraries(test_own_memory PRIVATE toroid_runtime)
+endif()
+
 # The folder may be another one when it is installed, and may be moved.
 file(RELATIVE_PATH TOROID_UP_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)
 configure_file(cmake/toroid_runtime.pc.in "${CMAKE_BINARY_DIR}/toroid_runtime.pc" @ONLY)

@@ -79,8 +79,23 @@ TOROID_API toroid_status toroid_set_threads(int threads);
 /* Takes log messages (lines without an end) in place of stderr; null: none. It may be called from several threads at once. */
 TOROID_API void toroid_set_log(void (*sink)(void* user, const char* message), void* user);
 
+/* Where memory of tensors comes from: intermediate and given results, what a program keeps, weights that are copied or made anew. Weights
+ * of a file stay its pages, and the library's bookkeeping is malloc's. Called by any thread, several at once. allocate gives null where
+ * there is not enough: the library gives back what it can and asks once more, then the call is a TOROID_ENVIRONMENT_ERROR that loses
+ * nothing. release gets what allocate was asked for. */
+typedef struct toroid_allocator {
+  void* (*allocate)(void* user, size_t bytes, size_t alignment); /* at a multiple of alignment, a power of two */
+  void (*release)(void* user, void* memory, size_t bytes, size_t alignment);
+  void* user;
+} toroid_allocator;
+/* From now on; null: malloc again. What an allocator gave goes back to it, also after another one has taken its place. */
+TOROID_API toroid_status toroid_runtime_set_allocator(const toroid_allocator* allocator);
+
 /* Maps a file, which must not be written to while it is open, and checks it. */
 TOROID_API toroid_status toroid_package_open(const char* path, toroid_package** out);
+/* The same of a package that has weights beside it (toroid compile --weights beside), which lie in another folder than `weights` beside the
+ * package; null: there. They are looked for when a session is opened. */
+TOROID_API toroid_status toroid_package_open_with(const char* path, const char* weights_folder, toroid_package** out);
 TOROID_API void toroid_package_close(toroid_package* package);
 TOROID_API size_t toroid_package_entry_count(const toroid_package* package);
 /* Null where there is none of this number. Lives as long as the package. */

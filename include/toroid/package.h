@@ -52,7 +52,9 @@ class PackageFile {
  public:
   // Maps the file, which must not be written to while it or a session of it lives. UserError for a file that is no whole package, or that
   // this library cannot take: it names the field, both values and what makes one that fits.
-  static PackageFile open(const std::string& path);
+  // weights_folder: of the files that the package has beside it (PackageOptions::weights_beside); empty: `weights` in the file's folder.
+  // They are looked for when a session is made, and may not be written to either.
+  static PackageFile open(const std::string& path, const std::string& weights_folder = {});
   std::vector<std::string> entries() const;
   // entry: its name; empty: the only one. Sessions share code and weights. EnvironmentError where no program of the entry fits this
   // machine.
@@ -69,7 +71,8 @@ class PackageFile {
   // Those of a safetensors file, a folder of shards or their index.
   void swap_weights(const std::string& path) const;
 
-  // Hashes every part, elements of weights too, which opening does not. UserError naming the one that is damaged.
+  // Hashes every part and the files beside the package, elements of weights too, which opening does not. UserError naming the one that is
+  // damaged.
   void verify() const;
 
  private:

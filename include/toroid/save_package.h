@@ -20,6 +20,9 @@ struct PackageOptions {
   // Weights can be swapped while the package is loaded (PackageFile::swap_weights): parameters and buffers of floats that the programs only
   // read. The package says how each folded or packed constant is made of them. On CPUs alone.
   bool swappable = false;
+  // Large weights become files in the folder `weights` beside the package, each named by its SHA-256: packages in one folder share those
+  // that are equal, on disk and in memory. They go where the package goes.
+  bool weights_beside = false;
   // What a C++ function takes and returns, one name for each; none: input0, input1, ... and output0, output1, ... All inputs have different
   // names, all outputs too. Models have names of their own.
   std::vector<std::string> input_names = {}, output_names = {};

@@ -22,6 +22,7 @@
 #include "toroid/distributed.h"
 #include "toroid/dtype.h"
 #include "toroid/error.h"
+#include "toroid/export_graph.h"
 #include "toroid/grad.h"
 #include "toroid/log.h"
 #include "toroid/mode.h"

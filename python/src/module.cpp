@@ -289,7 +289,7 @@ void add_packages(py::module_& m) {
       .def("run", &run<PackageSession>, "Runs on arrays in the order of input_names; returns a list of results.")
       .def_property_readonly("input_names", &PackageSession::input_names);
   py::class_<PackageFile>(m, "Package", "An open package of compiled programs.")
-      .def_static("open", &PackageFile::open, py::arg("path"), py::call_guard<py::gil_scoped_release>())
+      .def_static("open", &PackageFile::open, py::arg("path"), py::arg("weights_folder") = "", py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("entries", &PackageFile::entries)
       .def(
           "session",
@@ -302,13 +302,13 @@ void add_packages(py::module_& m) {
   m.def(
       "save_package",
       [](const std::map<std::string, std::string>& models, const std::string& path, const ModelOptions& options,
-         const std::vector<std::string>& targets) {
+         const std::vector<std::string>& targets, bool weights_beside) {
         std::vector<PackageEntry> entries;
         for (const auto& [name, model] : models) entries.push_back({name, model});
         py::gil_scoped_release free;
-        save_package(entries, path, {options, targets});
+        save_package(entries, path, {.model = options, .targets = targets, .weights_beside = weights_beside});
       },
-      py::arg("models"), py::arg("path"), py::arg("options"), py::arg("targets"));
+      py::arg("models"), py::arg("path"), py::arg("options"), py::arg("targets"), py::arg("weights_beside") = false);
 }
 
 void add_options(py::module_& m) {

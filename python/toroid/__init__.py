@@ -78,20 +78,26 @@ def compile_package(
     freeze: bool = True,
     templates: bool = True,
     fusion: Fusion = "all",
+    weights_beside: bool = False,
     options: Mapping[str, Option] | None = None,
 ) -> Package:
     """Compiles a model, or several by name, into a package, and opens it.
 
-    targets: "native", "x86-64-v4", "x86-64-v3" or "x86-64", the best one first. Nothing is compiled when the package runs.
+    targets: "native", "x86-64-v4", "x86-64-v3" or "x86-64", the best one first. weights_beside: large weights become
+    files in the folder `weights` beside the package, which packages share. Nothing is compiled when the package runs.
     """
     models = {name: os.fspath(p) for name, p in model.items()} if isinstance(model, Mapping) else {"main": os.fspath(model)}
-    _save_package(models, os.fspath(path), _model_options(device, mode, freeze, templates, fusion, 0, options), list(targets))
+    settings = _model_options(device, mode, freeze, templates, fusion, 0, options)
+    _save_package(models, os.fspath(path), settings, list(targets), weights_beside)
     return open_package(path)
 
 
-def open_package(path: Path) -> Package:
-    """Opens a package. UserError for a file that is none, or that this library cannot take."""
-    return Package.open(os.fspath(path))
+def open_package(path: Path, *, weights_folder: Path = "") -> Package:
+    """Opens a package. UserError for a file that is none, or that this library cannot take.
+
+    weights_folder: of the weights that it has beside it; else the folder `weights` where it lies.
+    """
+    return Package.open(os.fspath(path), os.fspath(weights_folder))
 
 
 def _model_options(

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string_view>
 
 namespace toroid {
 
@@ -17,6 +18,7 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> span() const { return {static_cast<const std::byte*>(data_), size_}; }
+  std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
 
  private:
   void* data_ = nullptr;

@@ -1,6 +1,7 @@
 // The subcommands of `toroid`: what each is told, and the function that does it. Each returns the exit code of the program.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,12 @@ namespace toroid::cli {
 // 0 done; the others as documented in the help.
 enum ExitCode : int { kOk = 0, kMismatch = 1, kUserError = 2, kEnvironmentError = 3, kInternalError = 4 };
 
+inline constexpr double kUsualTolerance = 1e-4;  // of f32, as a part of an output's range, where nothing says another
+
 struct RunArgs {
   std::string model, inputs, outputs, expect, weights, backend = "compiled", device = "cpu";
-  double tolerance = 1e-4;
+  std::string weights_folder;       // of a package: of the weights beside it; empty: where it expects them
+  std::optional<double> tolerance;  // none: a package's own, else kUsualTolerance
   bool json = false;
 };
 int run_model(const RunArgs& args);
@@ -21,8 +25,9 @@ int run_model(const RunArgs& args);
 struct VerifyArgs {
   std::vector<std::string> paths;
   std::string backend = "compiled", device = "cpu";
-  std::string known;  // file of cases that do not pass; empty: none
-  double tolerance = 1e-4;
+  std::string known;                // file of cases that do not pass; empty: none
+  std::string weights_folder;       // as in RunArgs
+  std::optional<double> tolerance;  // as in RunArgs
   int jobs = 1;
   int timeout = 0;  // seconds a case, 0: none; needs a process of its own
   bool json = false, verbose = false, isolate = false;
@@ -34,6 +39,7 @@ struct BenchArgs {
   int64_t seq = 0, batch = 1, layers = 0, position = 0;  // 0: the model's own, the cache's last
   int threads = 0, iterations = 0;                       // 0: all processors; as many as fit in a few seconds
   bool decode = false, no_eager = false, no_freeze = false, json = false;
+  std::string weights_folder;            // as in RunArgs
   std::vector<std::string> of_built_in;  // options that the call gives and that only built-in models have
 };
 int bench(const BenchArgs& args);
@@ -62,13 +68,13 @@ struct CompileArgs {
   std::vector<std::string> models;  // "NAME=FILE", or one file
   std::string out, device = "cpu", mode = "default", lock;
   std::vector<std::string> targets = {"native"};
-  bool no_freeze = false, swappable = false, json = false;
+  bool no_freeze = false, swappable = false, weights_beside = false, json = false;
 };
 // Writes a package.
 int compile_package(const CompileArgs& args);
 // What `inspect`, `verify` and `bench` do with packages.
 int inspect_package(const std::string& path, bool json);
-int verify_package(const std::string& path, bool json);
+int verify_package(const std::string& path, const std::string& weights_folder, bool json);
 int bench_package(const BenchArgs& args);
 
 struct InspectArgs {
@@ -93,8 +99,9 @@ struct TrainArgs {
 int train(const TrainArgs& args);
 
 struct DoctorArgs {
-  std::string package;  // whether this one would load here; empty: the machine
-  std::string device;   // of a package: where it must; empty: where it has programs for
+  std::string package;         // whether this one would load here; empty: the machine
+  std::string device;          // of a package: where it must; empty: where it has programs for
+  std::string weights_folder;  // as in RunArgs
   bool json = false;
 };
 int doctor(const DoctorArgs& args);

@@ -56,18 +56,23 @@ struct Command {
         ->required();
     r->add_option("--outputs", run.outputs, "Write the outputs of the last call here");
     r->add_option("--weights", run.weights, "Of a package: safetensors file whose tensors take the place of its weights");
+    add_weights_folder(r, run.weights_folder);
     r->add_option("--expect", run.expect, "Compare the outputs with these");
     add_common(r, run.backend, run.device, run.json);
-    r->add_option("--tolerance", run.tolerance, "Allowed error of f32, as a part of the output's range")->capture_default_str();
+    r->add_option("--tolerance", run.tolerance,
+                  "Allowed error of f32, as a part of the output's range; else 1e-4, of a package what its precision says");
 
     auto* v = add("verify", "Run models on the inputs stored beside them and compare with the stored outputs.",
                   [this] { return toroid::cli::verify(verify); });
     v->add_option(
          "paths", verify.paths,
-         "Folders with in.safetensors, out.safetensors and .pt2 models, or ONNX test cases, at any depth; or .tar.zst archives of them")
+         "Folders with in.safetensors, out.safetensors and .pt2 models or packages, or ONNX test cases, at any depth; or .tar.zst archives "
+         "of them; or a package, whose hashes are checked")
         ->required();
     add_common(v, verify.backend, verify.device, verify.json);
-    v->add_option("--tolerance", verify.tolerance, "Allowed error of f32, as a part of the output's range")->capture_default_str();
+    v->add_option("--tolerance", verify.tolerance,
+                  "Allowed error of f32, as a part of the output's range; else 1e-4, of a package what its precision says");
+    add_weights_folder(v, verify.weights_folder);
     v->add_option("--known", verify.known, "File of cases that do not pass, \"case: reason\"; one that passes is a failure");
     v->add_option("--jobs", verify.jobs, "Cases at a time, each in a process of its own")->check(CLI::Range(1, 1024));
     v->add_option("--timeout", verify.timeout, "Seconds that a case may take, 0: any")->check(CLI::Range(0, 86400));
@@ -94,6 +99,11 @@ struct Command {
     p->add_option("--device", compiled.device, "What it is compiled for: cpu, cuda or cuda:<number>")->capture_default_str();
     p->add_option("--mode", compiled.mode, "default, reduce-overhead, max-autotune or max-autotune-no-cudagraphs")->capture_default_str();
     p->add_option("--lock", compiled.lock, "Lock file of tuning that decides; nothing is timed");
+    p->add_option_function<std::string>(
+         "--weights", [this](const std::string& where) { compiled.weights_beside = where == "beside"; },
+         "inside: in the package; beside: large ones in the folder `weights` beside it, by hash, which packages share")
+        ->check(CLI::IsMember({"inside", "beside"}))
+        ->default_str("inside");
     p->add_flag("--swappable", compiled.swappable, "Weights can be swapped while the package is loaded");
     p->add_flag("--no-freeze", compiled.no_freeze, "Weights stay as they are: not folded, not packed");
     p->add_flag("--json", compiled.json, "Machine-readable output");
@@ -131,6 +141,7 @@ struct Command {
     d->add_option("package", doctor.package, "A package: each check of loading it, and what to do where one fails");
     d->add_option("--device", doctor.device,
                   "Of a package: where it must load, cpu, cuda or cuda:<number>; else where it has programs for");
+    add_weights_folder(d, doctor.weights_folder);
     d->add_flag("--json", doctor.json, "Machine-readable output");
 
     auto* f =
@@ -243,6 +254,7 @@ struct Command {
         ->check(CLI::IsMember(mode_names()))
         ->capture_default_str();
     b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
+    add_weights_folder(b, bench.weights_folder);
     b->add_flag("--no-eager", bench.no_eager, "Leave out the run of one operation at a time");
     b->add_flag("--no-freeze", bench.no_freeze, "Leave weights as they are; otherwise they are packed when compiling, where memory allows");
     b->add_option("--timeline", bench.timeline,
@@ -254,6 +266,10 @@ struct Command {
     auto* sub = app.add_subcommand(name, doc);
     sub->callback([this, run_it = std::move(run_it)] { action = run_it; });
     return sub;
+  }
+
+  void add_weights_folder(CLI::App* sub, std::string& folder) {
+    sub->add_option("--weights-folder", folder, "Of a package: folder of the weights that it has beside it; else `weights` where it lies");
   }
 
   void add_common(CLI::App* sub, std::string& backend, std::string& device, bool& json) {

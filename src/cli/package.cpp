@@ -18,13 +18,9 @@
 namespace toroid::cli {
 namespace {
 
-class PackageRunner : public Runner {
+class SessionRunner : public Runner {
  public:
-  PackageRunner(const std::string& path, const Device& device, const std::string& weights) : device_(device) {
-    const auto package = package::Package::open(path);
-    session_ = package->load("", device)->session();
-    if (!weights.empty()) package->swap_weights(std::filesystem::path(weights));
-  }
+  SessionRunner(package::Package& package, const Device& device) : device_(device), session_(package.load("", device)->session()) {}
   std::vector<Tensor> run(std::span<const Tensor> user_inputs) override {
     std::vector<Tensor> inputs;
     for (auto& t : user_inputs) inputs.push_back(t.to(device_));
@@ -36,7 +32,7 @@ class PackageRunner : public Runner {
 
  private:
   const Device device_;
-  std::shared_ptr<package::Session> session_;
+  const std::shared_ptr<package::Session> session_;
 };
 
 // "NAME=FILE" or "FILE".
@@ -49,8 +45,13 @@ PackageEntry entry_of(const std::string& text, size_t models) {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_package_runner(const std::string& path, const std::string& device, const std::string& weights) {
-  return std::make_unique<PackageRunner>(path, device_from_name(device), weights);
+PackageRunner make_package_runner(const std::string& path, const std::string& device, const std::string& weights,
+                                  const std::string& folder) {
+  const Device where = device_from_name(device);
+  const auto package = package::Package::open(path, folder);
+  PackageRunner out{std::make_unique<SessionRunner>(*package, where), package->choose(package->entry(""), where).tolerance};
+  if (!weights.empty()) package->swap_weights(std::filesystem::path(weights));
+  return out;
 }
 
 int compile_package(const CompileArgs& args) {
@@ -59,6 +60,7 @@ int compile_package(const CompileArgs& args) {
   PackageOptions options;
   options.model.device = device_from_name(args.device), options.model.mode = mode_from_name(args.mode);
   options.model.freeze = !args.no_freeze, options.targets = args.targets, options.swappable = args.swappable;
+  options.weights_beside = args.weights_beside;
   if (!args.lock.empty()) options.model.options["tune_lock"] = args.lock, options.model.options["deterministic"] = "1";
   const Stopwatch watch;
   save_package(entries, args.out, options);
@@ -82,6 +84,12 @@ int inspect_package(const std::string& path, bool json) {
   for (auto& part : m.parts) bytes += part.name == package::kWeights ? part.bytes : 0;
   fmt::print("{}: package, format {}, {} parts, {} constants ({:.1f} MB), mode {}\n  made by {}\n", path, m.format, m.parts.size(),
              m.constants.size(), static_cast<double>(bytes) / 1e6, m.mode, m.compiler);
+  if (!m.files.empty()) {
+    uint64_t beside = 0;
+    for (auto& f : m.files) beside += f.bytes;
+    fmt::print("  {} files of weights beside it ({:.1f} MB), in {}\n", m.files.size(), static_cast<double>(beside) / 1e6,
+               p->weights_folder().string());
+  }
   if (!m.weights.empty())
     fmt::print("  {} weights, of which {} can be swapped\n", m.weights.size(),
                std::count_if(m.weights.begin(), m.weights.end(), [](auto& w) { return w.sha256.empty(); }));
@@ -94,6 +102,10 @@ int inspect_package(const std::string& path, bool json) {
     for (auto& q : e.programs) {
       fmt::print("    program for {}: {} {}, {} kernels, {} steps\n", q.target, q.device, q.code_for, q.kernels.size(),
                  p->plan(q).steps.size());
+      if (!q.precision.empty()) fmt::print("      computes in {}: f32 results within {} of their range\n", shown(q.precision), q.tolerance);
+      if (q.tuning.by == "lock" || q.tuning.by == "timing")
+        fmt::print("      tuned for {}, by {}\n", shown(q.tuning.device),
+                   q.tuning.by == "lock" ? "the lock file with the SHA-256 " + shown(q.tuning.lock) : "timing");
       for (auto& l : q.libraries) fmt::print("      needs {} when it runs\n", l);
       for (auto& o : q.operations) fmt::print("      reference code: {}\n", o);
     }
@@ -101,15 +113,16 @@ int inspect_package(const std::string& path, bool json) {
   return kOk;
 }
 
-int verify_package(const std::string& path, bool json) {
-  const auto p = package::Package::open(path);
+int verify_package(const std::string& path, const std::string& weights_folder, bool json) {
+  const auto p = package::Package::open(path, weights_folder);
   p->verify();
   for (auto& e : p->manifest().entries)
     for (auto& q : e.programs) exec::verify(p->plan(q));
   if (json)
-    fmt::print("{{\"parts\":{}}}\n", p->manifest().parts.size());
+    fmt::print("{{\"parts\":{},\"files\":{}}}\n", p->manifest().parts.size(), p->manifest().files.size());
   else
-    fmt::print("{}: all {} parts are as the manifest says\n", path, p->manifest().parts.size());
+    fmt::print("{}: all {} parts{} are as the manifest says\n", path, p->manifest().parts.size(),
+               p->manifest().files.empty() ? "" : fmt::format(" and {} files beside it", p->manifest().files.size()));
   return kOk;
 }
 
@@ -119,7 +132,7 @@ int bench_package(const BenchArgs& args) {
   std::vector<Tensor> inputs;
   for (auto& [place, t] : calls.at(0)) inputs.push_back(t.to(device_from_name(args.device)));
   const Stopwatch opening;
-  const auto p = package::Package::open(args.model);
+  const auto p = package::Package::open(args.model, args.weights_folder);
   const auto session = p->load("", device_from_name(args.device))->session();
   const double ready = opening.ms();
   session->run(inputs);

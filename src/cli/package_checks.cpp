@@ -86,7 +86,8 @@ int diff(const DiffArgs& args) {
 int doctor_of_package(const DoctorArgs& args) {
   using State = package::Check::State;
   Checks checks(args.json);
-  const auto found = package::check_up(args.package, args.device.empty() ? std::nullopt : std::optional(device_from_name(args.device)));
+  const auto found = package::check_up(args.package, args.device.empty() ? std::nullopt : std::optional(device_from_name(args.device)),
+                                       args.weights_folder);
   int code = kOk;
   for (auto& c : found) {
     if (c.state == State::Passed) checks.ok(c.name.c_str(), shown(c.text));

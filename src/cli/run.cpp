@@ -63,27 +63,31 @@ void print_outputs(size_t call, const std::vector<Tensor>& outputs, bool json) {
 }  // namespace
 
 int run_model(const RunArgs& args) {
-  check_tolerance(args.tolerance);
+  check_tolerance(args.tolerance.value_or(kUsualTolerance));
   Backend backend = backend_from_name(args.backend);
   require_file(args.model);  // what is wrong with this path is said before what is wrong with the other
   auto inputs = read_inputs(args.inputs, args.model);
   const bool packed = package::Package::is_package(args.model);
   TOROID_USER_CHECK(packed || args.weights.empty(),
                     "--weights is of packages, {} is a model; make one: toroid compile MODEL -o FILE --swappable", args.model);
-  auto graph = packed ? std::make_unique<graph::Graph>() : import::load_model(args.model, inputs.at(0));
-  VerifyRules rules(*graph);
-  auto runner = packed ? make_package_runner(args.model, args.device, args.weights) : make_runner(backend, std::move(graph), args.device);
+  const VerifyRules rules([&] { return packed ? std::make_unique<graph::Graph>() : import::load_model(args.model, inputs.at(0)); });
+  PackageRunner program;
+  if (packed)
+    program = make_package_runner(args.model, args.device, args.weights, args.weights_folder);
+  else
+    program.runner = make_model_runner(backend, args.model, inputs.at(0), args.device);
+  const Tolerance tolerance{args.tolerance.value_or(program.tolerance > 0 ? program.tolerance : kUsualTolerance)};
   CallTensors expected;
   if (!args.expect.empty()) expected = read_expected(args.expect, inputs.size());
   bool matches = true;
   std::vector<Tensor> last;
   for (size_t call = 0; call < inputs.size(); ++call) {
     const std::vector<Tensor>& given = inputs[call];
-    last = runner->run(given);
+    last = program.runner->run(given);
     print_outputs(call, last, args.json);
     if (call >= expected.calls.size()) continue;
     for (auto& [index, t] : expected.calls[call]) {
-      auto bad = rules.check(static_cast<size_t>(index), given, last, t, {args.tolerance});
+      auto bad = rules.check(static_cast<size_t>(index), given, last, t, tolerance);
       if (!bad) continue;
       matches = false;
       if (args.json)

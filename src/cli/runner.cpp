@@ -5,6 +5,7 @@
 #include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
+#include "import/load_model.h"
 
 namespace toroid::cli {
 namespace {
@@ -23,8 +24,7 @@ class InterpreterRunner : public Runner {
 
 class CompiledRunner : public Runner {
  public:
-  CompiledRunner(std::unique_ptr<graph::Graph> g, const Device& device)
-      : device_(device), model_(front::compile_model(std::move(g), {.device = device})) {}
+  CompiledRunner(compiler::CompiledModel model, const Device& device) : device_(device), model_(std::move(model)) {}
   std::vector<Tensor> run(std::span<const Tensor> user_inputs) override {
     std::vector<Tensor> inputs;
     for (auto& t : user_inputs) inputs.push_back(t.to(device_));
@@ -50,9 +50,17 @@ Backend backend_from_name(const std::string& name) {
 
 std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Graph> graph, const std::string& device) {
   const Device where = device_from_name(device);
-  if (backend == Backend::Compiled) return std::make_unique<CompiledRunner>(std::move(graph), where);
+  if (backend == Backend::Compiled)
+    return std::make_unique<CompiledRunner>(front::compile_model(std::move(graph), {.device = where}), where);
   TOROID_USER_CHECK(!where.is_cuda(), "the interpreter runs on the CPU; leave --device out");
   return std::make_unique<InterpreterRunner>(std::move(graph));
+}
+
+std::unique_ptr<Runner> make_model_runner(Backend backend, const std::string& path, std::span<const Tensor> inputs,
+                                          const std::string& device) {
+  if (backend != Backend::Compiled) return make_runner(backend, import::load_model(path, inputs), device);
+  const Device where = device_from_name(device);
+  return std::make_unique<CompiledRunner>(front::load_model(path, inputs, {.device = where}), where);
 }
 
 }  // namespace toroid::cli

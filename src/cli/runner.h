@@ -25,7 +25,17 @@ class Runner {
 // `device` by name: "cpu", "cuda", "cuda:1". The interpreter runs on the CPU alone.
 std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Graph> graph, const std::string& device);
 
-// The only entry of a package. weights: a safetensors file whose tensors take the place of the package's; empty: none.
-std::unique_ptr<Runner> make_package_runner(const std::string& path, const std::string& device, const std::string& weights);
+// Of a model file. Compiled ones are those of the cache of programs where that has them. inputs: see import::load_model.
+std::unique_ptr<Runner> make_model_runner(Backend backend, const std::string& path, std::span<const Tensor> inputs,
+                                          const std::string& device);
+
+// The only entry of a package. weights: a safetensors file whose tensors take the place of the package's; empty: none. folder: of the
+// weights beside it, see package::Package::open().
+struct PackageRunner {
+  std::unique_ptr<Runner> runner;
+  double tolerance = 0;  // of the program that runs, see package::Program
+};
+PackageRunner make_package_runner(const std::string& path, const std::string& device, const std::string& weights,
+                                  const std::string& folder);
 
 }  // namespace toroid::cli

@@ -63,11 +63,11 @@ class Report {
 }  // namespace
 
 int verify(const VerifyArgs& args) {
-  check_tolerance(args.tolerance);
+  check_tolerance(args.tolerance.value_or(kUsualTolerance));
   backend_from_name(args.backend);  // a wrong name is the caller's error, not that of each case
   const Device device = device_from_name(args.device);
   if (args.paths.size() == 1 && std::filesystem::is_regular_file(args.paths[0]) && package::Package::is_package(args.paths[0]))
-    return verify_package(args.paths[0], args.json);
+    return verify_package(args.paths[0], args.weights_folder, args.json);
   std::deque<TempFolder> unpacked;
   std::vector<VerifyCase> cases;
   for (auto& path : args.paths) {

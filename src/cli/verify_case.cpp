@@ -22,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kPackageEnding = ".tpk";
+
 void check_outputs(const VerifyRules& rules, const CallTensors& in, const CallTensors& out, Runner& runner, const Tolerance& tolerance,
                    CaseResult& result) {
   for (size_t call = 0; call < in.calls.size(); ++call) {
@@ -87,7 +89,7 @@ std::vector<VerifyCase> find_cases(const fs::path& path) {
     }
     if (!fs::exists(folder / "in.safetensors") || !fs::exists(folder / "out.safetensors")) return;
     for (auto& entry : fs::directory_iterator(folder))
-      if (entry.path().extension() == ".pt2" || entry.path().extension() == ".onnx")
+      if (entry.path().extension() == ".pt2" || entry.path().extension() == ".onnx" || entry.path().extension() == kPackageEnding)
         out.push_back({folder, entry.path(), (below() / entry.path().filename()).string()});
   };
   TOROID_USER_CHECK(fs::exists(path), "{}: no such folder", path.string());
@@ -95,9 +97,10 @@ std::vector<VerifyCase> find_cases(const fs::path& path) {
   add(path);
   for (auto& entry : fs::recursive_directory_iterator(path))
     if (entry.is_directory()) add(entry.path());
-  TOROID_USER_CHECK(!out.empty(),
-                    "{}: no folder here holds in.safetensors, out.safetensors and a .pt2 or .onnx model, or model.onnx and test_data_set_0",
-                    path.string());
+  TOROID_USER_CHECK(
+      !out.empty(),
+      "{}: no folder here holds in.safetensors, out.safetensors and a .pt2 or .onnx model or a package (.tpk), or model.onnx and test_data_set_0",
+      path.string());
   std::sort(out.begin(), out.end(), [](auto& a, auto& b) { return std::tie(a.model, a.name) < std::tie(b.model, b.name); });
   return out;
 }
@@ -106,20 +109,25 @@ namespace {
 
 void run_safetensors_case(const VerifyCase& c, const VerifyArgs& args, CaseResult& result) {
   auto in = read_calls(c.folder / "in.safetensors", [&] { return input_names(c.model); }), out = read_calls(c.folder / "out.safetensors");
+  if (c.model.extension() == kPackageEnding) {
+    const PackageRunner packed = make_package_runner(c.model, args.device, "", args.weights_folder);
+    const double own = packed.tolerance > 0 ? packed.tolerance : kUsualTolerance;
+    check_outputs(VerifyRules([] { return std::make_unique<graph::Graph>(); }), in, out, *packed.runner, {args.tolerance.value_or(own)},
+                  result);
+    return;
+  }
+  const Tolerance tolerance{args.tolerance.value_or(kUsualTolerance)};
   std::vector<Tensor> first;
   if (!in.calls.empty())
     for (auto& [index, t] : in.calls[0]) first.push_back(t);
-  auto graph = import::load_model(c.model, first);
-  VerifyRules rules(*graph);
-  auto runner = make_runner(backend_from_name(args.backend), std::move(graph), args.device);
-  check_outputs(rules, in, out, *runner, {args.tolerance}, result);
+  const VerifyRules rules([&] { return import::load_model(c.model, first); });
+  auto runner = make_model_runner(backend_from_name(args.backend), c.model, first, args.device);
+  check_outputs(rules, in, out, *runner, tolerance, result);
   if (!has_gradients(c.folder)) return;
-  for (auto& line :
-       check_gradients(c.folder, import::load_model(c.model, first), backend_from_name(args.backend), args.device, {args.tolerance}))
+  for (auto& line : check_gradients(c.folder, import::load_model(c.model, first), backend_from_name(args.backend), args.device, tolerance))
     result.lines.push_back(line);
   if (has_training(c.folder))
-    for (auto& line :
-         check_training(c.folder, import::load_model(c.model, first), backend_from_name(args.backend), args.device, {args.tolerance}))
+    for (auto& line : check_training(c.folder, import::load_model(c.model, first), backend_from_name(args.backend), args.device, tolerance))
       result.lines.push_back(line);
   if (!result.lines.empty()) result.state = CaseState::Failed;
 }

@@ -78,9 +78,11 @@ std::optional<std::string> check_support(const Tensor& t, std::string_view op) {
 
 }  // namespace
 
-VerifyRules::VerifyRules(const graph::Graph& g) {
-  graph_ = graph::functionalize(g);
-  if (!graph_) graph_ = graph::clone(g);
+void VerifyRules::make() const {
+  if (graph_) return;
+  const auto g = make_();
+  graph_ = graph::functionalize(*g);
+  if (!graph_) graph_ = graph::clone(*g);
   std::set<const graph::Value*> random;
   for (auto& n : graph_->nodes) {
     bool taints = is_random(*n) || is_one_of(base_name(*n), kUninitialised);
@@ -113,12 +115,13 @@ VerifyRules::VerifyRules(const graph::Graph& g) {
 std::optional<std::string> VerifyRules::check(size_t index, std::span<const Tensor> inputs, std::span<const Tensor> got,
                                               const Tensor& expected, const Tolerance& tolerance) const {
   if (index >= got.size()) return fmt::format("there is no such output; the model has {}", got.size());
-  if (index >= rules_.size() || rules_[index].kind == OutputKind::Value) return compare_tensors(got[index], expected, tolerance);
+  const auto by_value = compare_tensors(got[index], expected, tolerance);
+  if (!by_value) return std::nullopt;
+  make();
+  if (index >= rules_.size() || rules_[index].kind == OutputKind::Value) return by_value;
   const OutputRule& rule = rules_[index];
   if (auto type = compare_types(got[index], expected)) return type;
   if (rule.kind == OutputKind::Random) return check_support(got[index], base_name(*rule.producer));
-  auto by_value = compare_tensors(got[index], expected, tolerance);
-  if (!by_value) return std::nullopt;
   auto by_product = check_product(index, inputs, got, tolerance);
   return by_product ? std::optional(*by_value + "; " + *by_product) : std::nullopt;
 }

@@ -1,6 +1,8 @@
 // What may be asked of each output of a program: most have one right value, random ones a range, factors of a matrix a product.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,7 +28,8 @@ struct OutputRule {
 
 class VerifyRules {
  public:
-  explicit VerifyRules(const graph::Graph& g);
+  // graph: makes the program's, where a result is not the expected one: then it matters of which kind it is.
+  explicit VerifyRules(std::function<std::unique_ptr<graph::Graph>()> graph) : make_(std::move(graph)) {}
 
   // What is wrong with output `index`; nothing when it is right. `got` are all outputs that are returned.
   std::optional<std::string> check(size_t index, std::span<const Tensor> inputs, std::span<const Tensor> got, const Tensor& expected,
@@ -36,8 +39,10 @@ class VerifyRules {
   std::optional<std::string> check_product(size_t index, std::span<const Tensor> inputs, std::span<const Tensor> got,
                                            const Tolerance& tolerance) const;
 
-  std::unique_ptr<graph::Graph> graph_;  // functional
-  std::vector<OutputRule> rules_;        // one an output that is returned
+  void make() const;
+  const std::function<std::unique_ptr<graph::Graph>()> make_;
+  mutable std::unique_ptr<graph::Graph> graph_;  // functional; null: not needed so far
+  mutable std::vector<OutputRule> rules_;        // one an output that is returned
 };
 
 }  // namespace toroid::cli

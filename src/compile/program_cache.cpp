@@ -277,7 +277,7 @@ void ProgramCache::keep(Keeping k) const {
   const fs::path path = files_->program_path(hash);
   try {
     const Stopwatch watch;
-    package::write_package(path, {{hash.hex(), "native", k.made, k.theirs}}, key.subject, "cached");
+    package::write_package(path, {{hash.hex(), "native", k.made, k.theirs}}, {key.subject, "cached"});
     k.kept.stamp = stamp_of(path);
     write_file_atomic(files_->program_key_path(hash), to_text(k.kept));
     count([](auto& c) { ++c.kept; });

@@ -2,13 +2,19 @@
 
 #include <fmt/ranges.h>
 
+#include "backend/backend.h"
 #include "base/check.h"
+#include "base/files.h"
+#include "base/sha256.h"
 #include "base/std_errors.h"
 #include "base/text.h"
+#include "compile/source_revision.h"
 #include "device/cuda/architecture.h"
 #include "exec/layout.h"
 #include "front/compile_model.h"
+#include "front/function_graph.h"
 #include "front/package_names.h"
+#include "front/precision.h"
 #include "front/settings.h"
 #include "graph/pass.h"
 #include "graph/recipe.h"
@@ -16,7 +22,7 @@
 #include "jit/jit.h"
 #include "jit/nvrtc.h"
 #include "package/write.h"
-#include "trace/tracer.h"
+#include "toroid/version.h"
 #include "tune/memory/lock_file.h"
 
 namespace toroid {
@@ -126,6 +132,14 @@ std::vector<package::NamedWeight> name_weights(graph::Graph& g) {
   return out;
 }
 
+// What decides for a machine.
+package::Tuning tuning_of(const Machine& m, const compiler::Setup& setup) {
+  const std::string lock = setup.options.get(options::kTuneLock);
+  if (!tunes(setup.options.mode()) || (lock.empty() && setup.options.get(options::kDeterministic))) return {"nothing", "", ""};
+  return {lock.empty() ? "timing" : "lock", lock.empty() ? "" : sha256(read_file(lock)),
+          backend::make_backend(m.options.device, setup.options, m.absent ? &*m.absent : nullptr)->facts().key};
+}
+
 class Packer {
  public:
   explicit Packer(const PackageOptions& options) : options_(options) {
@@ -147,13 +161,25 @@ class Packer {
       auto weights = options_.swappable ? name_weights(*g) : std::vector<package::NamedWeight>();
       compiler::Setup setup = front::setup_of(m.options);
       if (has_fixed_sizes(*g) && !m.options.options.count("capture_warmups")) setup.options.set("capture_warmups", "0");
+      const front::Precision precision = front::precision_of(*g, m.options.device, setup.options);
       auto made = compiler::loadable(std::move(g), setup, m.absent ? &*m.absent : nullptr);
-      programs_.push_back({entry, options_.targets[i], std::move(made), {}, std::move(weights), outputs, m.driver});
+      programs_.push_back({entry,
+                           options_.targets[i],
+                           std::move(made),
+                           {},
+                           std::move(weights),
+                           outputs,
+                           m.driver,
+                           precision.name,
+                           precision.tolerance,
+                           tuning_of(m, setup)});
     }
   }
 
   void write(const std::string& path) {
-    package::write_package(path, programs_, fmt::format("{}", fmt::join(compilers_, "; ")), std::string(name_of(options_.model.mode)));
+    package::write_package(path, programs_,
+                           {fmt::format("{}", fmt::join(compilers_, "; ")), std::string(name_of(options_.model.mode)),
+                            fmt::format("{} {}", TOROID_VERSION, compiler::source_revision()), options_.weights_beside});
   }
 
  private:
@@ -163,53 +189,6 @@ class Packer {
   std::vector<package::Compiled> programs_;
   std::vector<std::string> compilers_;
 };
-
-// A stand-in of its own for each example, also where two are one tensor: callers may give different ones.
-Tensor apart(std::span<const Tensor> examples, size_t i) {
-  const Tensor& t = examples[i];
-  const bool seen =
-      std::any_of(examples.begin(), examples.begin() + static_cast<std::ptrdiff_t>(i), [&](auto& o) { return o.impl() == t.impl(); });
-  return seen ? t.as_strided(t.sizes(), t.strides()) : t;
-}
-
-// output_names: gets those of the results.
-std::unique_ptr<graph::Graph> graph_of(std::span<const Tensor> examples,
-                                       const std::function<std::vector<Tensor>(std::span<const Tensor>)>& fn, const PackageOptions& options,
-                                       std::vector<std::string>& output_names) {
-  trace::Tracer tracer("main", nullptr);
-  std::vector<Tensor> results;
-  const auto input_names = front::names_for(examples.size(), options.input_names, "input");
-  {
-    std::vector<Tensor> stand_ins;
-    for (size_t i = 0; i < examples.size(); ++i) {
-      const std::string place = options.input_names.empty() ? fmt::format("input {}", i) : fmt::format("input {} ({})", i, input_names[i]);
-      TOROID_USER_CHECK(examples[i].defined(), "the example of {} is an undefined tensor", place);
-      const auto marks = front::marks_of(examples[i]);
-      std::vector<trace::SizePolicy> policy(examples[i].sizes().size());
-      for (size_t d = 0; d < std::min(policy.size(), marks.size()); ++d)
-        if (marks[d].kind == front::Mark::kDynamic) policy[d] = {true, true, marks[d].min, marks[d].max};
-      stand_ins.push_back(tracer.argument(apart(examples, i), place, policy));
-    }
-    trace::Tracer::Scope scope(&tracer);
-    results = fn(stand_ins);
-  }
-  output_names = front::names_for(results.size(), options.output_names, "output");
-  trace::Segment s = tracer.finish(std::move(results));
-  trace::settle_guards(*s.graph, s.origins, s.guard_places);
-  size_t user = 0;
-  for (auto& in : s.graph->inputs) {
-    if (in.kind != graph::InputKind::User) {
-      in.name = in.value->name;  // captured tensors have names of their own, by which others can take their places
-      continue;
-    }
-    if (user >= s.arguments)
-      in.kind = graph::InputKind::Buffer, in.data = s.inputs[user];
-    else
-      in.name = input_names[user];
-    ++user;
-  }
-  return std::move(s.graph);
-}
 
 std::string cannot_make(const std::string& path) { return fmt::format("cannot make the package \"{}\"", path); }
 
@@ -252,7 +231,7 @@ void detail::save_package(std::span<const Tensor> examples, const std::function<
     Packer packer(options);
     std::vector<std::string> outputs;
     packer.add(
-        "main", [&] { return graph_of(examples, traced, options, outputs); }, outputs);
+        "main", [&] { return front::graph_of_function(examples, traced, options.input_names, options.output_names, outputs); }, outputs);
     packer.write(path);
   } catch (...) {
     if (is_of_function) throw;

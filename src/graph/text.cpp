@@ -132,7 +132,7 @@ void TextReader::symbols(const std::function<void(Symbol)>& add) {
     const int64_t lo = integer();
     expect("..");
     const int64_t hi = take("inf") ? kMaxBound : integer();
-    if (lo > hi || lo < -kMaxBound || hi > sym::kInf) error_at(at, "the range is empty or too large");
+    if (lo > hi || lo < -sym::kInf || hi > sym::kInf) error_at(at, "the range is empty or too large");
     located(at, [&] { add({sym::symbol(name, lo, hi), unbacked}); });
   });
 }

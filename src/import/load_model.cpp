@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/mapped_file.h"
+#include "import/graph_file.h"
 #include "import/onnx/importer.h"
 #include "import/pt2_importer.h"
 #include "import/zip.h"
@@ -14,19 +15,23 @@
 namespace toroid::import {
 namespace {
 
-enum class Format { Pt2, Onnx };
+enum class Format { Pt2, Onnx, Graph };
 
 Format format_of(const std::filesystem::path& path) {
-  constexpr std::string_view kZip("PK\3\4", 4), kPackage = "manifest.json";  // the first file of a package, named behind 30 bytes
-  const std::string head = read_head(path, 30 + kPackage.size());
+  // The first file of a package or graph is named behind 30 bytes.
+  constexpr std::string_view kZip("PK\3\4", 4), kPackage = "manifest.json", kGraph = kGraphHead;
+  const std::string first = read_head(path, 30 + kGraph.size()), head = first.substr(0, 30 + kPackage.size());
+  if (first.starts_with(kZip) && first.ends_with(kGraph)) return Format::Graph;
   TOROID_USER_CHECK(!head.starts_with(kZip) || !head.ends_with(kPackage),
                     "{}: this is a package, which has been compiled; run it with PackageFile::open (toroid/package.h), toroid_runtime.h or "
                     "toroid run. Model::load takes what packages are made of: .pt2 and ONNX",
                     path.string());
   if (head.starts_with(kZip)) return Format::Pt2;
   if (onnx::looks_like_onnx(head)) return Format::Onnx;
-  fail<UserError>("{}: this is no model that Toroid reads; supported: .pt2 archives of torch.export.save (PyTorch 2.5 and newer), ONNX",
-                  path.string());
+  fail<UserError>(
+      "{}: this is no model that Toroid reads; supported: .pt2 archives of torch.export.save (PyTorch 2.5 and newer), ONNX, "
+      "and what export_graph has written",
+      path.string());
 }
 
 std::vector<std::string> output_names(const ExportedProgram& program) {
@@ -66,6 +71,11 @@ std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std:
     if (outputs) *outputs = fitting(output_names(archive->program()), *graph);
     return graph;
   }
+  if (format_of(path) == Format::Graph) {
+    GraphFile file = read_graph_file(path);
+    if (outputs) *outputs = fitting(std::move(file.outputs), *file.graph);
+    return std::move(file.graph);
+  }
   const auto file = onnx::ModelFile::open(path);
   auto graph = onnx::import_model(file, std::vector<onnx::Item>(inputs.begin(), inputs.end()));
   if (others) *others = file->external_files();
@@ -98,7 +108,7 @@ ModelIdentity identity_of(const std::filesystem::path& path) {
   Hasher program;
   for (auto& e : zip.entries()) {
     program.add(e.name).add(e.data.size());
-    if (e.name.ends_with(".json")) program.add(e.text());
+    if (e.name.ends_with(".json") || e.name == kGraphText) program.add(e.text());
   }
   const Hash128 stated = hash_bytes(zip.directory().data(), zip.directory().size());
   return {program.finish().hex(), fmt::format("{}, written at {}", stated.hex(), stamp.time_ns), stamp};

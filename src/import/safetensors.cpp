@@ -115,6 +115,28 @@ std::vector<TensorRecord> parse_safetensors(std::span<const std::byte> file, std
   return out;
 }
 
+Tensor laid_out(std::span<const std::byte> bytes, DType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                std::shared_ptr<const void> owner, const std::string& name, const std::string& source) {
+  const auto refuse = [&](const char* what) {
+    fail<UserError>("{}: {} of \"{}\" in the manifest do not fit the {} bytes of the tensor", source, what, name, bytes.size());
+  };
+  if (sizes.size() != strides.size()) refuse("the numbers of sizes and strides");
+  int64_t last = 0;
+  bool empty = false;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    int64_t along = 0;
+    if (sizes[d] < 0 || strides[d] < 0) refuse("negative sizes or strides");
+    empty = empty || sizes[d] == 0;
+    if (sizes[d] > 1 && (__builtin_mul_overflow(sizes[d] - 1, strides[d], &along) || __builtin_add_overflow(last, along, &last)))
+      refuse("sizes and strides");
+  }
+  const auto width = static_cast<int64_t>(size_of(dtype)), held = static_cast<int64_t>(bytes.size());
+  if (held % width != 0 || (empty ? 0 : last + 1) != held / width) refuse("dtype, sizes and strides");
+  if (empty) return Tensor::empty(sizes, dtype);
+  // Nobody writes to it: programs have copies of what they write to.
+  return Tensor::from_blob(const_cast<std::byte*>(bytes.data()), sizes, dtype, strides, std::const_pointer_cast<void>(std::move(owner)));
+}
+
 SafetensorsReader SafetensorsReader::open(const std::filesystem::path& path) {
   SafetensorsReader reader;
   reader.source_ = path.string();

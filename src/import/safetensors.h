@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "base/files.h"
 #include "import/tensor_record.h"
+#include "toroid/tensor.h"
 
 namespace toroid::import {
 
@@ -20,6 +22,11 @@ using StringMap = std::map<std::string, std::string>;
 // Reads one file image. The records, in the order of their data, are views into `file`. Throws UserError for a header that is not
 // exact: offsets out of range, holes, overlaps, sizes that do not fit the dtype, a name given twice, a dtype Toroid does not have.
 std::vector<TensorRecord> parse_safetensors(std::span<const std::byte> file, std::string_view source, StringMap* metadata = nullptr);
+
+// The tensor of elements that lie so in `bytes`, which they fill from the first to the last one, and which `owner` keeps. name, source: for
+// the UserError where they do not fit.
+Tensor laid_out(std::span<const std::byte> bytes, DType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                std::shared_ptr<const void> owner, const std::string& name, const std::string& source);
 
 // All tensors of a checkpoint, in memory of its own; valid while this object lives.
 class SafetensorsReader {

@@ -10,6 +10,7 @@
 #include "exec/verify.h"
 #include "package/opening.h"
 #include "package/package.h"
+#include "package/weight_files.h"
 
 namespace toroid::package {
 namespace {
@@ -68,6 +69,14 @@ void check_hashes(CheckUp& out, const Package& p) {
       out.failed("hash", std::string(e.what()) + "; copy it again, or make it again");
     }
   if (right == p.manifest().parts.size()) out.passed("hashes", fmt::format("all {} parts are as the manifest says", right));
+  size_t whole = 0;
+  for (auto& f : p.manifest().files) try {
+      open_weight_file(p.weights_folder(), f, p.source(), true), ++whole;
+    } catch (const UserError& e) {
+      out.failed("weights", e.what());
+    }
+  if (whole > 0 && whole == p.manifest().files.size())
+    out.passed("weights", fmt::format("all {} files in \"{}\" are as the manifest says", whole, p.weights_folder().string()));
 }
 
 // What a device has to say of a program.
@@ -124,7 +133,7 @@ void check_entry(CheckUp& out, Package& p, const Entry& e, const std::optional<D
   for (const Device& device : places(out, e, wanted)) {
     for (auto& q : e.programs) try {
         if (fit_of(q, device) != Fit::OtherKind) out.note("program", fmt::format("\"{}\" for {}: {}", e.name, q.target, remark(q, device)));
-      } catch (const EnvironmentError&) {  // no such GPU: loading says so
+      } catch (const Error&) {  // no such GPU, or no such instructions: loading says so
       }
     loads = tries.check("load", [&] {
       const Stopwatch watch;
@@ -145,7 +154,7 @@ void check_entry(CheckUp& out, Package& p, const Entry& e, const std::optional<D
 
 }  // namespace
 
-std::vector<Check> check_up(const std::filesystem::path& path, const std::optional<Device>& device) {
+std::vector<Check> check_up(const std::filesystem::path& path, const std::optional<Device>& device, const std::filesystem::path& weights) {
   CheckUp out;
   std::shared_ptr<MappedFile> file;
   std::optional<import::ZipArchive> zip;
@@ -157,7 +166,7 @@ std::vector<Check> check_up(const std::filesystem::path& path, const std::option
   }) && out.check("manifest", [&] { return fmt::format("{} bytes, with the hash of {}", manifest_text(*zip).size(), kManifestHash); });
   if (!open || !check_fields(out, *zip)) return out.take();
   const bool whole = out.check("parts", [&] {
-    package = Package::open(path);
+    package = Package::open(path, weights);
     return fmt::format("all {} are there, with their sizes", package->manifest().parts.size());
   });
   if (!whole) return out.take();

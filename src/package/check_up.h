@@ -17,7 +17,8 @@ struct Check {
   bool of_machine = false;  // what failed is the machine's, not the file's
 };
 
-// device: where it must load; none: on one at least of those that an entry has programs for.
-std::vector<Check> check_up(const std::filesystem::path& path, const std::optional<Device>& device = {});
+// device: where it must load; none: on one at least of those that an entry has programs for. weights: see Package::open().
+std::vector<Check> check_up(const std::filesystem::path& path, const std::optional<Device>& device = {},
+                            const std::filesystem::path& weights = {});
 
 }  // namespace toroid::package

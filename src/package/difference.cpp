@@ -21,7 +21,7 @@ using import::JsonKind;
 using Text = std::optional<std::string>;
 
 // What the other lists say: kernels, programs and weights.
-constexpr std::string_view kElsewhere[] = {"parts", "constants", "weights_head"};
+constexpr std::string_view kElsewhere[] = {"parts", "constants", "weights_head", "files"};
 
 std::string text_of(const Json& j) {
   std::string out;

@@ -33,9 +33,11 @@ std::string text(const Value& v) {
 
 std::string text(const Program& p) {
   return fmt::format(
-      R"({{"target": {}, "device": {}, "code_for": {}, "plan": {}, "kernels": {}, "libraries": {}, "operations": {}, "driver": {}}})",
+      R"({{"target": {}, "device": {}, "code_for": {}, "plan": {}, "kernels": {}, "libraries": {}, "operations": {}, "driver": {}, )"
+      R"("precision": {}, "tolerance": {}, "tuning": {{"by": {}, "lock": {}, "device": {}}}}})",
       json_string(p.target), json_string(p.device), json_string(p.code_for), json_string(p.plan), list(p.kernels), list(p.libraries),
-      list(p.operations), p.driver);
+      list(p.operations), p.driver, json_string(p.precision), p.tolerance, json_string(p.tuning.by), json_string(p.tuning.lock),
+      json_string(p.tuning.device));
 }
 
 std::string text(const Entry& e) {
@@ -105,6 +107,20 @@ int place(const Json& j, size_t end) {
   return static_cast<int>(n);
 }
 
+uint64_t bytes_of(const Json& j) {
+  const int64_t bytes = j.at("bytes").as_int();
+  if (bytes < 0) j.refuse("expected a number of bytes");
+  return static_cast<uint64_t>(bytes);
+}
+
+// It becomes the name of a file, and so is nothing else.
+std::string hash_of(const Json& j, std::string_view key) {
+  std::string out = string(j, key);
+  if (out.size() != 64 || out.find_first_not_of("0123456789abcdef") != out.npos)
+    j.at(key).refuse("expected a SHA-256: 64 digits of 0 to 9 and a to f");
+  return out;
+}
+
 constexpr const char* kMakeAgain = "make the package again: toroid compile MODEL -o FILE";
 
 std::vector<Requirement> requirements_of(const Json& j) {
@@ -131,19 +147,22 @@ std::vector<Requirement> requirements_of(const Json& j) {
 std::string to_json(const Manifest& m) {
   std::string constants;
   for (auto& [name, c] : m.constants)
-    constants += fmt::format("{}\n    {}: {{\"tensor\": {}, {}, \"recipe\": {}}}", constants.empty() ? "" : ",", json_string(name),
-                             json_string(c.tensor), text(c.layout), c.recipe);
+    constants += fmt::format("{}\n    {}: {{\"tensor\": {}, {}, \"recipe\": {}, \"file\": {}}}", constants.empty() ? "" : ",",
+                             json_string(name), json_string(c.tensor), text(c.layout), c.recipe, c.file);
   const auto entry = [](const Entry& e) { return text(e); };
   const auto part = [](const Part& p) {
     return fmt::format(R"({{"name": {}, "bytes": {}, "sha256": "{}"}})", json_string(p.name), p.bytes, p.sha256);
   };
   return fmt::format(
       "{{\n  \"format_name\": \"{}\",\n  \"format\": {},\n  \"plan_version\": {},\n  \"kernel_abi\": {},\n  \"system\": {},\n"
-      "  \"machine\": {},\n  \"compiler\": {},\n  \"mode\": {},\n  \"entries\": {},\n  \"constants\": {{{}}},\n"
-      "  \"weights\": {},\n  \"recipes\": {},\n  \"weights_head\": \"{}\",\n  \"parts\": {}\n}}\n",
+      "  \"machine\": {},\n  \"compiler\": {},\n  \"toroid\": {},\n  \"mode\": {},\n  \"entries\": {},\n  \"constants\": {{{}}},\n"
+      "  \"weights\": {},\n  \"recipes\": {},\n  \"files\": {},\n  \"weights_head\": \"{}\",\n  \"parts\": {}\n}}\n",
       kFormatName, m.format, m.plan_version, m.kernel_abi, json_string(m.system), json_string(m.machine), json_string(m.compiler),
-      json_string(m.mode), lines(m.entries, 2, entry), constants, lines(m.weights, 2, [](const Weight& w) { return text(w); }),
-      lines(m.recipes, 2, [](const Recipe& r) { return text(r); }), m.weights_head, lines(m.parts, 2, part));
+      json_string(m.toroid), json_string(m.mode), lines(m.entries, 2, entry), constants,
+      lines(m.weights, 2, [](const Weight& w) { return text(w); }), lines(m.recipes, 2, [](const Recipe& r) { return text(r); }),
+      lines(m.files, 2,
+            [](const WeightFile& f) { return fmt::format(R"({{"sha256": "{}", "bytes": {}, "head": "{}"}})", f.sha256, f.bytes, f.head); }),
+      m.weights_head, lines(m.parts, 2, part));
 }
 
 std::vector<Requirement> requirements(std::string_view json, const std::string& source) {
@@ -159,9 +178,10 @@ Manifest read_manifest(std::string_view json, const std::string& source) {
   m.format = j.at("format").as_int();
   m.plan_version = j.at("plan_version").as_int(), m.kernel_abi = j.at("kernel_abi").as_int();
   m.system = string(j, "system"), m.machine = string(j, "machine");
+  if (const auto toroid = j.find("toroid")) m.toroid = toroid->as_str();
   m.compiler = string(j, "compiler"), m.mode = string(j, "mode"), m.weights_head = string(j, "weights_head");
   const Json entries = j.at("entries"), constants = j.at("constants"), parts = j.at("parts");
-  const auto weights = items(j, "weights"), recipes = items(j, "recipes");
+  const auto weights = items(j, "weights"), recipes = items(j, "recipes"), files = items(j, "files");
   for (size_t i = 0; i < entries.size(); ++i) {
     const Json e = entries[i], sizes = e.at("sizes"), programs = e.at("programs");
     Entry& entry = m.entries.emplace_back();
@@ -172,13 +192,19 @@ Manifest read_manifest(std::string_view json, const std::string& source) {
       const Json p = programs[k];
       entry.programs.push_back({string(p, "target"), string(p, "device"), string(p, "code_for"), string(p, "plan"),
                                 strings(p.at("kernels")), strings(p.at("libraries")), strings(p.at("operations"))});
-      if (const auto driver = p.find("driver")) entry.programs.back().driver = driver->as_int();
+      Program& read = entry.programs.back();
+      if (const auto driver = p.find("driver")) read.driver = driver->as_int();
+      if (const auto precision = p.find("precision")) read.precision = precision->as_str();
+      if (const auto tolerance = p.find("tolerance")) read.tolerance = tolerance->as_double();
+      if (!(read.tolerance >= 0 && read.tolerance < 1)) p.at("tolerance").refuse("expected a part of an output's range, from 0 to 1");
+      if (const auto tuning = p.find("tuning")) read.tuning = {string(*tuning, "by"), string(*tuning, "lock"), string(*tuning, "device")};
     }
   }
   for (size_t i = 0; i < constants.size(); ++i) {
     const Json c = constants.value(i);
     Constant& read = m.constants[std::string(constants.key(i))] = {string(c, "tensor"), layout(c)};
     if (const auto recipe = c.find("recipe")) read.recipe = place(*recipe, recipes.size());
+    if (const auto file = c.find("file")) read.file = place(*file, files.size());
   }
   for (size_t i = 0; i < weights.size(); ++i)
     m.weights.push_back({strings(weights[i].at("names")), layout(weights[i]), string(weights[i], "sha256")});
@@ -190,11 +216,8 @@ Manifest read_manifest(std::string_view json, const std::string& source) {
     read.packing = string(r, "packing"), read.numbers = integers(r.at("numbers"));
     for (size_t k = 0; k < r.at("of").size(); ++k) read.of.push_back(place(r.at("of")[k], i));
   }
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const int64_t bytes = parts[i].at("bytes").as_int();
-    if (bytes < 0) parts[i].refuse("expected a number of bytes");
-    m.parts.push_back({string(parts[i], "name"), static_cast<uint64_t>(bytes), string(parts[i], "sha256")});
-  }
+  for (const Json& f : files) m.files.push_back({hash_of(f, "sha256"), bytes_of(f), hash_of(f, "head")});
+  for (size_t i = 0; i < parts.size(); ++i) m.parts.push_back({string(parts[i], "name"), bytes_of(parts[i]), string(parts[i], "sha256")});
   return m;
 }
 

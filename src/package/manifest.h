@@ -12,10 +12,19 @@
 namespace toroid::package {
 
 // Another number where a reader of the number before would misread a package. Readers take kOldestFormat to kFormat.
-inline constexpr int64_t kFormat = 1, kOldestFormat = 1;
+inline constexpr int64_t kFormat = 2, kOldestFormat = 1;
+inline constexpr int64_t kFormatInOneFile = 1;  // of packages that have nothing beside them
 inline constexpr std::string_view kFormatName = "toroid-package";
 inline constexpr const char *kManifest = "manifest.json", *kManifestHash = "manifest.sha256", *kWeights = "weights.safetensors",
                             *kRecipes = "recipes.plan";
+inline constexpr const char* kWeightsFolder = "weights";  // beside the package, where it has no other
+
+// A file beside the package, "SHA256.safetensors", which holds one tensor. Packages in a folder share those that are equal.
+struct WeightFile {
+  std::string sha256;
+  uint64_t bytes = 0;
+  std::string head;  // SHA-256 of its header
+};
 
 // A file of the package; the manifest and its hash aside.
 struct Part {
@@ -34,6 +43,13 @@ struct Size {
   int64_t least = 0, greatest = 0;
 };
 
+// Where decisions of tuning come from. No time: equal programs give equal bytes.
+struct Tuning {
+  std::string by;      // "lock" (file), "timing"; "nothing": the mode does not tune, or had to decide without
+  std::string lock;    // SHA-256 of the lock file
+  std::string device;  // what was decided for, as lock files name it
+};
+
 // An entry compiled for one kind of machine.
 struct Program {
   std::string target;                                       // as it was asked for: "x86-64-v3"
@@ -42,6 +58,9 @@ struct Program {
   std::string plan;                                         // the part
   std::vector<std::string> kernels, libraries, operations;  // parts; what is opened at run time; calls of reference implementations
   int64_t driver = 0;                                       // the least version of a GPU's driver: 13000 is CUDA 13.0
+  std::string precision = {};                               // the lowest that it computes in: "f64", "f32", "tf32", "f16", "bf16"
+  double tolerance = 0;                                     // error of f32 results that it leaves, as a part of their range; 0: unknown
+  Tuning tuning = {};
 };
 
 // A function of the package.
@@ -64,6 +83,7 @@ struct Constant {
   std::string tensor;  // its name there: elements from the first to the last one in memory
   Layout layout;
   int recipe = -1;  // number of its recipe; -1: it is part of the program
+  int file = -1;    // number of the file beside the package that holds it; -1: it is in the package's weights
 };
 
 // A parameter or buffer of the models, which others can take the place of.
@@ -91,13 +111,15 @@ struct Manifest {
   int64_t plan_version = 0, kernel_abi = 0;
   std::string system, machine;  // "linux", "x86-64"
   std::string compiler;         // what made the kernels, for people
+  std::string toroid;           // version and hash of the sources of the library that made it, for people
   std::string mode;             // and how: "default", "max-autotune"
   std::vector<Entry> entries;
   std::map<std::string, Constant> constants;
   std::vector<Weight> weights;  // none where the package was made without `swappable`
   std::vector<Recipe> recipes;
-  std::string weights_head;  // SHA-256 of the weights' header, which says what lies where
-  std::vector<Part> parts;   // by name
+  std::vector<WeightFile> files;  // beside the package
+  std::string weights_head;       // SHA-256 of the weights' header, which says what lies where
+  std::vector<Part> parts;        // by name
 };
 
 std::string to_json(const Manifest& m);

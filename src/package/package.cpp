@@ -11,6 +11,7 @@
 #include "exec/plan_file.h"
 #include "import/safetensors.h"
 #include "package/opening.h"
+#include "package/weight_files.h"
 #include "package/weights.h"
 
 namespace toroid::package {
@@ -81,9 +82,14 @@ bool Package::is_package(const std::filesystem::path& path) {
   return head.starts_with("PK\3\4") && head.ends_with(kManifest);
 }
 
-std::shared_ptr<Package> Package::open(const std::filesystem::path& path) { return std::shared_ptr<Package>(new Package(path)); }
+std::shared_ptr<Package> Package::open(const std::filesystem::path& path, const std::filesystem::path& weights) {
+  return std::shared_ptr<Package>(new Package(path, weights));
+}
 
-Package::Package(const std::filesystem::path& path) : file_(std::make_shared<MappedFile>(path)), zip_(archive_in(*file_, path.string())) {
+Package::Package(const std::filesystem::path& path, const std::filesystem::path& weights)
+    : file_(std::make_shared<MappedFile>(path)),
+      zip_(archive_in(*file_, path.string())),
+      weights_(weights.empty() ? path.parent_path() / kWeightsFolder : weights) {
   manifest_ = read_manifest(manifest_text(zip_), source());
   check_parts(manifest_, zip_);
 }
@@ -106,6 +112,7 @@ std::string_view Package::part(const std::string& name) const {
 
 void Package::verify() const {
   for (auto& p : manifest_.parts) part(p.name);
+  for (auto& f : manifest_.files) open_weight_file(weights_, f, source(), true);
 }
 
 const Entry& Package::entry(const std::string& name) const {
@@ -153,7 +160,7 @@ exec::Loadable Package::parts(const std::string& name, const Device& device) con
 
 Tensors Package::constants() const {
   listed(kWeights);
-  return read_weights(manifest_, zip_.at(kWeights).text(), file_, source());
+  return read_weights(manifest_, zip_.at(kWeights).text(), file_, weights_, source());
 }
 
 std::shared_ptr<Loaded> Package::load(const std::string& name, const Device& device) {

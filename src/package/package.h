@@ -84,12 +84,14 @@ class Package {
  public:
   // Maps the file, which must not be written to while the package or anything of it lives, and checks its manifest. UserError for a file
   // that is no whole package, or that this runtime cannot take; see read_manifest().
-  static std::shared_ptr<Package> open(const std::filesystem::path& path);
+  // weights: the folder of what it has beside it; empty: kWeightsFolder in the file's folder.
+  static std::shared_ptr<Package> open(const std::filesystem::path& path, const std::filesystem::path& weights = {});
   // Whether the file begins as a package does.
   static bool is_package(const std::filesystem::path& path);
 
   const Manifest& manifest() const { return manifest_; }
   const std::string& source() const { return zip_.source(); }
+  const std::filesystem::path& weights_folder() const { return weights_; }
 
   // The program of an entry, loaded once for each device. entry: its name; empty: the only one. Plan and kernels are hashed before anything
   // of them is used. UserError for a name that it has not, and for damaged parts; EnvironmentError where no program of the entry fits this
@@ -114,15 +116,16 @@ class Package {
   // Those of a safetensors file, a folder of shards or their index.
   void swap_weights(const std::filesystem::path& file);
 
-  // Hashes every part, the weights too. UserError naming the first that is not as the manifest says.
+  // Hashes every part and the files beside the package, the weights too. UserError naming the first that is not as the manifest says.
   void verify() const;
 
  private:
-  explicit Package(const std::filesystem::path& path);
+  Package(const std::filesystem::path& path, const std::filesystem::path& weights);
   const Part& listed(const std::string& name) const;
 
   const std::shared_ptr<MappedFile> file_;
   const import::ZipArchive zip_;
+  const std::filesystem::path weights_;
   Manifest manifest_;
   std::mutex mutex_;                                                               // of what follows
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Loaded>> loaded_;  // by entry and device

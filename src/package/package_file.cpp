@@ -28,10 +28,10 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
 
 }  // namespace
 
-PackageFile PackageFile::open(const std::string& path) {
+PackageFile PackageFile::open(const std::string& path, const std::string& weights_folder) {
   return with_our_errors(fmt::format("cannot open the package \"{}\"", path), [&] {
     PackageFile out;
-    out.package_ = package::Package::open(path);
+    out.package_ = package::Package::open(path, weights_folder);
     return out;
   });
 }

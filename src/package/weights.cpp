@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
 #include "base/check.h"
+#include "base/files.h"
 #include "base/json_text.h"
 #include "base/sha256.h"
 #include "exec/layout.h"
 #include "exec/steps.h"
 #include "graph/recipe.h"
 #include "import/safetensors.h"
+#include "package/weight_files.h"
 #include "package/zip_writer.h"
 
 namespace toroid::package {
@@ -19,6 +22,8 @@ namespace {
 
 constexpr char kZeros[kAlignment] = {};
 constexpr size_t kLength = 8;  // of the number that the file begins with
+constexpr const char* kHeld = "tensor";
+constexpr size_t kLeastBeside = size_t{64} << 10;  // bytes; smaller ones stay in the package, of which a copy costs little
 
 // Names of the format; of a dtype that it lacks, the one of which two make an element.
 std::pair<std::string_view, int64_t> format_dtype(DType t) {
@@ -68,20 +73,57 @@ void WeightsWriter::add(const std::string& constant, const std::string& name, co
   }
   std::string unique = name.empty() || name == "__metadata__" || name.starts_with("pad.") ? "constant" : name;
   for (int k = 2; items_.count(unique); ++k) unique = fmt::format("{}.{}", name.empty() ? "constant" : name, k);
-  constants_[constant] = {unique, layout_of(t)};
   const auto bytes = static_cast<size_t>(exec::extent_of(t)) * size_of(t.dtype());
-  items_[unique] = {unique, t, {reinterpret_cast<const char*>(t.raw_data()), bytes}};
+  Item item{unique, t, {reinterpret_cast<const char*>(t.raw_data()), bytes}};
+  if (beside_ && bytes >= kLeastBeside) item.file = add_file(item);
+  constants_[constant] = {unique, layout_of(t), -1, item.file};
+  items_[unique] = std::move(item);
+}
+
+// By contents alone: the name in it is the same for all.
+int WeightsWriter::add_file(const Item& item) {
+  const Item only{kHeld, item.tensor, item.bytes};
+  WeightFile file;
+  const std::string head = head_of({only});
+  Sha256 hash;
+  hash.add(head), file.bytes = head.size();
+  for (auto& b : contents_of({only})) hash.add(b), file.bytes += b.size();
+  file.sha256 = hash.finish(), file.head = sha256(head);
+  const auto at = std::find_if(files_.begin(), files_.end(), [&](auto& f) { return f.sha256 == file.sha256; });
+  const auto place = static_cast<int>(at - files_.begin());
+  if (at == files_.end()) files_.push_back(std::move(file)), held_.push_back(only);
+  return place;
+}
+
+void WeightsWriter::write_files(const std::filesystem::path& folder) const {
+  if (files_.empty()) return;
+  make_directories(folder);
+  for (size_t i = 0; i < files_.size(); ++i) {
+    const auto path = weight_path(folder, files_[i]);
+    std::error_code none;
+    if (std::filesystem::is_regular_file(path, none) && std::filesystem::file_size(path, none) == files_[i].bytes &&
+        sha256(MappedFile(path).text()) == files_[i].sha256)
+      continue;
+    const std::string head = head_of({held_[i]});
+    std::vector<std::string_view> bytes = contents_of({held_[i]});
+    bytes.insert(bytes.begin(), head);
+    write_file_atomic(path, bytes, false);
+  }
 }
 
 // What fills whole lines comes first, so that few have to be padded.
 std::vector<WeightsWriter::Item> WeightsWriter::in_order() const {
   std::vector<Item> out;
-  for (auto& [name, item] : items_) out.push_back(item);
+  for (auto& [name, item] : items_)
+    if (item.file < 0) out.push_back(item);
   std::stable_partition(out.begin(), out.end(), [](auto& i) { return padding(i.bytes.size()) == 0; });
   return out;
 }
 
-std::string WeightsWriter::head() const {
+std::string WeightsWriter::head() const { return head_of(in_order()); }
+std::vector<std::string_view> WeightsWriter::contents() const { return contents_of(in_order()); }
+
+std::string WeightsWriter::head_of(const std::vector<Item>& items) {
   std::string header = "{\"__metadata__\":{\"made_by\":\"toroid\"}";
   size_t at = 0, pads = 0;
   const auto append = [&](const std::string& name, std::string_view dtype, const std::vector<int64_t>& sizes, size_t bytes) {
@@ -89,7 +131,7 @@ std::string WeightsWriter::head() const {
                           fmt::join(sizes, ","), at, at + bytes);
     at += bytes;
   };
-  for (auto& item : in_order()) {
+  for (auto& item : items) {
     const auto [dtype, parts] = format_dtype(item.tensor.dtype());
     const bool plain = parts == 1 && item.tensor.is_contiguous();
     append(item.name, dtype, plain ? item.tensor.sizes() : std::vector<int64_t>{exec::extent_of(item.tensor) * parts}, item.bytes.size());
@@ -101,50 +143,61 @@ std::string WeightsWriter::head() const {
   return std::string(reinterpret_cast<const char*>(&length), kLength) + header;
 }
 
-std::vector<std::string_view> WeightsWriter::contents() const {
+std::vector<std::string_view> WeightsWriter::contents_of(const std::vector<Item>& items) {
   std::vector<std::string_view> out;
-  for (auto& item : in_order()) out.push_back(item.bytes), out.emplace_back(kZeros, padding(item.bytes.size()));
+  for (auto& item : items) out.push_back(item.bytes), out.emplace_back(kZeros, padding(item.bytes.size()));
   return out;
 }
 
-std::map<std::string, Tensor> read_weights(const Manifest& m, std::string_view weights, const std::shared_ptr<void>& owner,
-                                           const std::string& source) {
+namespace {
+
+// The tensors in a file by name; head: the hash that its header must have.
+class TensorFile {
+ public:
+  // what: of messages.
+  TensorFile(std::string_view bytes, std::shared_ptr<void> owner, const std::string& head, const std::string& source, const char* what)
+      : owner(std::move(owner)) {
+    const std::string its = sha256(header_in(bytes, source));
+    TOROID_USER_CHECK(its == head, "{}: the header of {} has the SHA-256 {}, the manifest says {}; the file is damaged", source, what, its,
+                      head);
+    records_ = import::parse_safetensors(std::as_bytes(std::span(bytes.data(), bytes.size())), source);
+    for (auto& r : records_) by_name_[r.name] = &r;
+  }
+  std::span<const std::byte> at(const std::string& name, const std::string& source) const {
+    const auto found = by_name_.find(name);
+    TOROID_USER_CHECK(found != by_name_.end(), "{}: the weights hold no tensor \"{}\"", source, name);
+    return found->second->bytes();
+  }
+  const std::shared_ptr<void> owner;
+
+ private:
+  std::vector<import::TensorRecord> records_;
+  std::map<std::string_view, const import::TensorRecord*> by_name_;
+};
+
+}  // namespace
+
+std::string_view header_in(std::string_view bytes, const std::string& source) {
   uint64_t length = 0;
-  TOROID_USER_CHECK(weights.size() >= kLength, "{}: the weights end within their header", source);
-  std::memcpy(&length, weights.data(), kLength);
-  TOROID_USER_CHECK(length <= weights.size() - kLength, "{}: the weights end within their header of {} bytes", source, length);
-  const std::string its = sha256(weights.substr(0, kLength + length));
-  TOROID_USER_CHECK(its == m.weights_head, "{}: the header of {} has the SHA-256 {}, the manifest says {}; the file is damaged", source,
-                    kWeights, its, m.weights_head);
-  const auto bytes = std::as_bytes(std::span(weights.data(), weights.size()));
-  const auto records = import::parse_safetensors(bytes, source);
-  std::map<std::string_view, const import::TensorRecord*> by_name;
-  for (auto& r : records) by_name[r.name] = &r;
+  TOROID_USER_CHECK(bytes.size() >= kLength, "{}: the weights end within their header", source);
+  std::memcpy(&length, bytes.data(), kLength);
+  TOROID_USER_CHECK(length <= bytes.size() - kLength, "{}: the weights end within their header of {} bytes", source, length);
+  return bytes.substr(0, kLength + length);
+}
+
+std::map<std::string, Tensor> read_weights(const Manifest& m, std::string_view weights, const std::shared_ptr<void>& owner,
+                                           const std::filesystem::path& folder, const std::string& source) {
+  const TensorFile inside(weights, owner, m.weights_head, source, kWeights);
+  std::deque<TensorFile> beside;
+  for (auto& f : m.files) {
+    const auto file = open_weight_file(folder, f, source, false);
+    beside.emplace_back(file->text(), file, f.head, weight_path(folder, f).string(), "the weights");
+  }
   std::map<std::string, Tensor> out;
   for (auto& [name, c] : m.constants) {
-    const auto at = by_name.find(c.tensor);
-    TOROID_USER_CHECK(at != by_name.end(), "{}: the weights hold no tensor \"{}\"", source, c.tensor);
-    const auto data = at->second->bytes();
-    const auto refuse = [&](const char* what) {
-      fail<UserError>("{}: {} of \"{}\" in the manifest do not fit the {} bytes of the tensor", source, what, c.tensor, data.size());
-    };
-    if (c.layout.sizes.size() != c.layout.strides.size()) refuse("the numbers of sizes and strides");
-    int64_t last = 0;
-    bool empty = false;
-    for (size_t d = 0; d < c.layout.sizes.size(); ++d) {
-      int64_t along = 0;
-      if (c.layout.sizes[d] < 0 || c.layout.strides[d] < 0) refuse("negative sizes or strides");
-      empty = empty || c.layout.sizes[d] == 0;
-      if (c.layout.sizes[d] > 1 &&
-          (__builtin_mul_overflow(c.layout.sizes[d] - 1, c.layout.strides[d], &along) || __builtin_add_overflow(last, along, &last)))
-        refuse("sizes and strides");
-    }
-    const auto width = static_cast<int64_t>(size_of(c.layout.dtype)), held = static_cast<int64_t>(data.size());
-    if (held % width != 0 || (empty ? 0 : last + 1) != held / width) refuse("dtype, sizes and strides");
-    if (empty)
-      out[name] = Tensor::empty(c.layout.sizes, c.layout.dtype);
-    else  // nobody writes to it: programs have copies of what they write to
-      out[name] = Tensor::from_blob(const_cast<std::byte*>(data.data()), c.layout.sizes, c.layout.dtype, c.layout.strides, owner);
+    const TensorFile& file = c.file < 0 ? inside : beside.at(static_cast<size_t>(c.file));
+    const auto data = file.at(c.file < 0 ? c.tensor : kHeld, source);
+    out[name] = import::laid_out(data, c.layout.dtype, c.layout.sizes, c.layout.strides, file.owner, c.tensor, source);
   }
   return out;
 }

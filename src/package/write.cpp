@@ -67,13 +67,13 @@ void note_needs(const exec::Plan& plan, std::set<std::string>& libraries, std::s
 
 }  // namespace
 
-void write_package(const std::filesystem::path& path, const std::vector<Compiled>& programs, const std::string& compiler,
-                   const std::string& mode) {
+void write_package(const std::filesystem::path& path, const std::vector<Compiled>& programs, const Making& making) {
   TOROID_USER_CHECK(!programs.empty(), "a package needs a program");
   Manifest m;
   m.plan_version = exec::kPlanVersion, m.kernel_abi = device::cpu::kKernelAbi;
-  m.system = "linux", m.machine = "x86-64", m.compiler = compiler, m.mode = mode;
-  WeightsWriter weights;
+  m.system = "linux", m.machine = "x86-64", m.compiler = making.compiler, m.mode = making.mode;
+  m.toroid = making.toroid;
+  WeightsWriter weights(making.weights_beside);
   RecipesWriter recipes(weights);
   std::map<std::string, int> made;           // constants by the number of their recipe
   std::map<std::string, std::string> files;  // by name
@@ -98,9 +98,17 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
                       "entry \"{}\": the program for {} takes or gives other tensors than the one for {}", c.entry, c.target,
                       at->programs.empty() ? c.target : at->programs[0].target);
     for (auto& other : at->programs) TOROID_USER_CHECK(other.target != c.target, "entry \"{}\" has two programs for {}", c.entry, c.target);
-    Program p{
-        c.target, l.plan.device.is_cuda() ? "cuda" : "cpu", l.plan.code_for, fmt::format("plans/{}.{}.plan", c.entry, c.target), {}, {}, {},
-        c.driver};
+    Program p{c.target,
+              l.plan.device.is_cuda() ? "cuda" : "cpu",
+              l.plan.code_for,
+              fmt::format("plans/{}.{}.plan", c.entry, c.target),
+              {},
+              {},
+              {},
+              c.driver,
+              c.precision,
+              c.tolerance,
+              c.tuning};
     std::set<std::string> libraries, operations;
     note_needs(l.plan, libraries, operations);
     p.libraries.assign(libraries.begin(), libraries.end()), p.operations.assign(operations.begin(), operations.end());
@@ -116,6 +124,8 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
   if (!recipes.calls().steps.empty()) files[kRecipes] = exec::write_plan(recipes.calls());
   m.constants = weights.constants(), m.weights = recipes.weights(), m.recipes = recipes.recipes();
   for (auto& [name, recipe] : made) m.constants.at(name).recipe = recipe;
+  m.files = weights.files();
+  m.format = m.files.empty() ? kFormatInOneFile : kFormat;
   const std::string head = weights.head();
   m.weights_head = sha256(head);
   std::vector<ZipPart> parts;
@@ -132,6 +142,7 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
   const std::string manifest = to_json(m), sum = fmt::format("{}  {}\n", sha256(manifest), kManifest);
   parts.insert(parts.begin(), {{kManifest, {manifest}}, {kManifestHash, {sum}}});
   parts.push_back(std::move(last));
+  weights.write_files(path.parent_path() / kWeightsFolder);
   write_zip(path, parts);
 }
 

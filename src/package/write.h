@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/store.h"
+#include "package/manifest.h"
 
 namespace toroid::package {
 
@@ -24,11 +25,20 @@ struct Compiled {
   std::vector<NamedWeight> weights = {};           // where they can be swapped
   std::vector<std::string> outputs = {};           // names of what it returns, one for each; none: output0, output1, ...
   int driver = 0;                                  // see Program::driver
+  std::string precision = {};                      // as in Program
+  double tolerance = 0;
+  Tuning tuning = {};
 };
 
-// Replaces the file in one step. Equal programs give equal bytes. compiler, mode: for the manifest. UserError for programs that cannot be
+// What made the programs, for the manifest, and where weights go.
+struct Making {
+  std::string compiler, mode, toroid = {};
+  bool weights_beside = false;  // large constants become files of their own in the folder kWeightsFolder beside the package
+};
+
+// Replaces the file in one step. Equal programs give equal bytes. Of files beside it those that are there already, with their bytes, stay.
+// UserError for programs that cannot be
 // stored (exec::by_content), for two programs of one entry and target, and for entries whose programs differ in what they take or give.
-void write_package(const std::filesystem::path& path, const std::vector<Compiled>& programs, const std::string& compiler,
-                   const std::string& mode);
+void write_package(const std::filesystem::path& path, const std::vector<Compiled>& programs, const Making& making);
 
 }  // namespace toroid::package

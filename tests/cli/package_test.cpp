@@ -99,6 +99,55 @@ TEST(PackageCommand, SaysWhatDiffersAndWhetherItLoads) {
   EXPECT_TRUE(test::toroid_command("doctor --device cpu").code == 2);
 }
 
+// What the precision of a program leaves is no mismatch, unless the call says so.
+TEST(PackageCommand, ComparesWithinTheTolerancesOfPackages) {
+  const test::TempFolder folder;
+  const Tensor x = Tensor::of({1, 0.5}, {2});
+  const auto save = [&](const std::string& path, DType inside) {
+    save_package([&](const std::vector<Tensor>& in) { return std::vector<Tensor>{(in[0].to(inside) * 2.0).to(DType::F32)}; }, {x}, path);
+  };
+  const std::string in = folder / "in.safetensors", out = folder / "out.safetensors";
+  save_tensors(in, {{"000", x}}), save_tensors(out, {{"000", Tensor::of({2.01, 1}, {2})}});
+  save(folder / "m.tpk", DType::F32);
+  const std::string run = "run " + (folder / "m.tpk") + " --inputs " + in + " --expect " + out;
+  EXPECT_EQ(test::toroid_command(run).code, 1);
+  EXPECT_EQ(test::toroid_command(run + " --tolerance 0.01").code, 0);
+  EXPECT_EQ(test::toroid_command("verify " + folder.path.string()).code, 1);
+  save(folder / "m.tpk", DType::BF16);
+  EXPECT_EQ(test::toroid_command(run).code, 0);
+  EXPECT_EQ(test::toroid_command(run + " --tolerance 0.001").code, 1);
+  auto verified = test::toroid_command("verify " + folder.path.string());
+  EXPECT_TRUE(verified.code == 0 && contains(verified.text, "1 passed")) << verified.text;
+  verified = test::toroid_command("verify --tolerance 0.001 " + folder.path.string());
+  EXPECT_EQ(verified.code, 1) << verified.text;
+  const auto shown = test::toroid_command("inspect " + (folder / "m.tpk"));
+  EXPECT_TRUE(contains(shown.text, "computes in bf16: f32 results within 0.016 of their range")) << shown.text;
+}
+
+TEST(PackageCommand, WritesWeightsBesideAndFindsThem) {
+  const test::TempFolder folder;
+  const std::string package = folder / "m.tpk";
+  const std::string digits = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/digitsnet/";
+  auto out = test::toroid_command("compile " + digits + "core.pt2 --weights beside -o " + package);
+  ASSERT_EQ(out.code, 0) << out.text;
+  const std::string run = "run " + package + " --inputs " + digits + "in.safetensors --expect " + digits + "out.safetensors";
+  EXPECT_EQ(test::toroid_command(run).code, 0);
+  out = test::toroid_command("inspect " + package);
+  EXPECT_TRUE(contains(out.text, "weights beside it")) << out.text;
+  out = test::toroid_command("verify " + package);
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "files beside it are as the manifest says")) << out.text;
+  std::filesystem::rename(folder / "weights", folder / "moved");
+  out = test::toroid_command(run);
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "are missing in") && contains(out.text, "--weights-folder")) << out.text;
+  EXPECT_EQ(test::toroid_command("doctor " + package).code, 2);
+  for (const std::string& command :
+       {run, "verify " + package, "doctor " + package, "bench " + package + " --iterations 1 --inputs " + digits + "in.safetensors"}) {
+    out = test::toroid_command(command + " --weights-folder " + (folder / "moved"));
+    EXPECT_EQ(out.code, 0) << command << "\n" << out.text;
+  }
+  EXPECT_EQ(test::toroid_command("compile " + digits + "core.pt2 --weights below -o " + package).code, 2);
+}
+
 TEST(PackageCommand, RunsOnOtherWeights) {
   const test::TempFolder folder;
   const std::string model = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/", package = folder / "m.tpk";

@@ -66,6 +66,7 @@ TEST(PackageCheckUp, FindsWhatLoadingRefuses) {
       {"sha256", "hash", zeros, "the file is damaged; copy it again"},
       {"operations", "operation", "[\"mine::twice\"]", "register it in this process"},
       {"code_for", "load", "\"avx512 +amx\"", "toroid compile MODEL -o FILE --target native", true},
+      {"code_for", "load", "\"amx\"", "unknown instruction set"},
       {"device", "load", "\"vax\"", "toroid compile MODEL -o FILE --target native", true},
       {"weights_head", "load", zeros, "the header of weights.safetensors"},
   };

@@ -4,7 +4,11 @@
 #include <sys/sysinfo.h>
 
 #include <cstdlib>
+#include <deque>
+#include <map>
+#include <mutex>
 
+#include "base/check.h"
 #include "device/faults.h"
 
 namespace toroid::device {
@@ -12,7 +16,25 @@ namespace {
 
 constexpr size_t kLine = 64, kHugePage = size_t{2} << 20;
 
-// Outside of private pools malloc is the cache.
+// The allocator of now, null: malloc. Old ones stay, as memory goes back to them.
+std::atomic<const HostAllocator*> current{nullptr};
+
+void* take(const HostAllocator* from, size_t bytes, size_t align) {
+  if (!from) return std::aligned_alloc(align, bytes);
+  void* p = from->allocate(from->user, bytes, align);
+  if (reinterpret_cast<uintptr_t>(p) % align == 0) return p;
+  from->release(from->user, p, bytes, align);
+  fail<UserError>("the allocator gave memory at {}, expected a multiple of {}, the alignment that it was asked for", p, align);
+}
+
+void give_back(const HostAllocator* to, void* p, size_t bytes, size_t align) {
+  if (to)
+    to->release(to->user, p, bytes, align);
+  else
+    std::free(p);
+}
+
+// Outside of private pools the allocator is the cache.
 class HostSource final : public MemorySource {
  public:
   Device device() const override { return Device::cpu(); }
@@ -22,19 +44,35 @@ class HostSource final : public MemorySource {
     return sysinfo(&info) == 0 ? static_cast<size_t>(info.totalram) * info.mem_unit : 0;
   }
   // A spare page behind it, so that vectors may be read past the end of its last block.
-  void* allocate(size_t bytes) override { return aligned(bytes + kHugePage, kHugePage); }
-  void free(void* p, size_t) override { std::free(p); }
+  void* allocate(size_t bytes) override {
+    const HostAllocator* from = current.load();
+    void* p = aligned(from, bytes + kHugePage, kHugePage);
+    if (p && from) {
+      std::lock_guard lock(mutex_);
+      segments_[p] = from;
+    }
+    return p;
+  }
+  void free(void* p, size_t bytes) override {
+    const HostAllocator* to = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      if (const auto at = segments_.find(p); at != segments_.end()) to = at->second, segments_.erase(at);
+    }
+    give_back(to, p, bytes + kHugePage, kHugePage);
+  }
 
   bool caches() const override { return true; }
   std::shared_ptr<void> allocate_directly(size_t bytes) override {
     // Large memory asks for huge pages: packing the weights of a BERT costs a hundred page faults instead of eighty thousand.
     const size_t align = bytes >= kHugePagesFrom ? kHugePage : kLine;
     const size_t size = (bytes + kLine + align - 1) / align * align;  // one spare line, see above
-    void* p = take_fault(Fault::OutOfMemory) ? nullptr : aligned(size, align);
+    const HostAllocator* from = current.load();
+    void* p = take_fault(Fault::OutOfMemory) ? nullptr : aligned(from, size, align);
     if (!p) return nullptr;
     count(static_cast<int64_t>(bytes), 1);
-    return {p, [this, bytes](void* memory) {
-              std::free(memory);
+    return {p, [this, from, bytes, size, align](void* memory) {
+              give_back(from, memory, size, align);
               count(-static_cast<int64_t>(bytes), -1);
             }};
   }
@@ -45,9 +83,9 @@ class HostSource final : public MemorySource {
   void reset_direct_peak() override { peak_ = bytes_.load(); }
 
  private:
-  static void* aligned(size_t bytes, size_t align) {
-    void* p = std::aligned_alloc(align, bytes);
-    if (p && align == kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // a wish: where it is refused, small pages do
+  static void* aligned(const HostAllocator* from, size_t bytes, size_t align) {
+    void* p = take(from, bytes, align);
+    if (p && !from && align == kHugePage) madvise(p, bytes, MADV_HUGEPAGE);  // a wish: where it is refused, small pages do
     return p;
   }
   void count(int64_t bytes, int64_t allocations) {
@@ -59,9 +97,20 @@ class HostSource final : public MemorySource {
   }
 
   std::atomic<int64_t> bytes_{0}, allocations_{0}, peak_{0};
+  std::mutex mutex_;
+  std::map<void*, const HostAllocator*> segments_;  // of private pools, those that are not malloc's
 };
 
 }  // namespace
+
+void set_host_allocator(const HostAllocator* allocator) {
+  TOROID_USER_CHECK(!allocator || (allocator->allocate && allocator->release),
+                    "an allocator needs two functions, which allocate and release; expected both, or no allocator");
+  static std::mutex mutex;
+  static std::deque<HostAllocator>& all = *new std::deque<HostAllocator>;
+  std::lock_guard lock(mutex);
+  current = allocator ? &all.emplace_back(*allocator) : nullptr;
+}
 
 DeviceMemory& host_memory() {
   static DeviceMemory& memory = *new DeviceMemory(std::make_unique<HostSource>());

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/options.h"
+#include "device/cpu/host_memory.h"
 #include "package/package.h"
 #include "tensor/tensor_impl.h"
 #include "toroid/device_stream.h"
@@ -159,12 +160,22 @@ void toroid_set_log(void (*sink)(void* user, const char* message), void* user) {
   });
 }
 
-toroid_status toroid_package_open(const char* path, toroid_package** out) {
+toroid_status toroid_runtime_set_allocator(const toroid_allocator* allocator) {
+  return guarded([&] {
+    if (!allocator) return toroid::device::set_host_allocator(nullptr);
+    const toroid::device::HostAllocator own{allocator->allocate, allocator->release, allocator->user};
+    toroid::device::set_host_allocator(&own);
+  });
+}
+
+toroid_status toroid_package_open(const char* path, toroid_package** out) { return toroid_package_open_with(path, nullptr, out); }
+
+toroid_status toroid_package_open_with(const char* path, const char* weights_folder, toroid_package** out) {
   if (out) *out = nullptr;
   return guarded([&] {
     require(path, "path"), require(out, "out");
     auto made = std::make_unique<toroid_package>();
-    made->package = toroid::package::Package::open(path);
+    made->package = toroid::package::Package::open(path, weights_folder ? weights_folder : "");
     for (auto& w : made->package->manifest().weights)
       if (w.sha256.empty()) made->weights.insert(made->weights.end(), w.names.begin(), w.names.end());
     *out = made.release();
