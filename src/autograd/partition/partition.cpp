@@ -59,7 +59,8 @@ class Partitioner {
     const Nodes order = dear_nodes();
     const auto cut_again = [&](size_t count) { return cut({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count)}); };
     Partition out;
-    out.saved_by_default = cut({}).bytes;
+    Cut best = cut({});
+    out.saved_by_default = best.bytes;
     out.saved_at_least = cut(order).bytes;
     if (policy.most_bytes) check_possible(*policy.most_bytes, out.saved_at_least);
     const double share = static_cast<double>(out.saved_at_least) +
@@ -69,7 +70,7 @@ class Partitioner {
     constexpr size_t kSteps = 64;
     auto step = static_cast<size_t>(std::ceil(std::clamp(policy.again, 0.0, 1.0) * kSteps));
     const auto at_step = [&] { return cut_again((order.size() * step + kSteps - 1) / kSteps); };
-    Cut best = at_step();
+    if (step > 0) best = at_step();
     while (static_cast<double>(best.bytes) > most && step < kSteps) ++step, best = at_step();
     divide(best, out);
     return out;
