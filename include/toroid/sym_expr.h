@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace toroid::sym {
@@ -73,9 +75,45 @@ Expr loop_symbol(std::string name);
 // The value of step number `step` of a loop body, within inclusive bounds; called "v<step>".
 Expr value_symbol(int step, int64_t lo, int64_t hi);
 
+// The factors of a term: as a vector, but one or two take no memory of their own.
+class Factors {
+ public:
+  Factors() = default;
+  Factors(std::initializer_list<Expr> factors) {
+    for (auto& f : factors) push_back(f);
+  }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  Expr* begin() { return size_ > kFew ? many_.data() : few_; }
+  Expr* end() { return begin() + size_; }
+  const Expr* begin() const { return size_ > kFew ? many_.data() : few_; }
+  const Expr* end() const { return begin() + size_; }
+  const Expr& operator[](size_t i) const { return begin()[i]; }
+  void push_back(Expr e) {
+    if (size_ == kFew) many_.assign(few_, few_ + kFew);
+    if (size_ < kFew)
+      few_[size_] = std::move(e);
+    else
+      many_.push_back(std::move(e));
+    ++size_;
+  }
+  void erase(size_t at) {
+    std::vector<Expr> rest(begin(), end());
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(at));
+    *this = {};
+    for (auto& e : rest) push_back(std::move(e));
+  }
+
+ private:
+  static constexpr size_t kFew = 2;
+  size_t size_ = 0;
+  Expr few_[kFew];
+  std::vector<Expr> many_;  // all of them, where there are more
+};
+
 struct Term {
   int64_t coef;
-  std::vector<Expr> factors;  // sorted atoms; empty for the constant term
+  Factors factors;  // sorted atoms; empty for the constant term
 };
 
 struct Node {

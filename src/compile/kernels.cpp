@@ -10,6 +10,7 @@
 #include "codegen/rearrange.h"
 #include "compile/pipeline.h"
 #include "graph/recipe.h"
+#include "graph/sharing.h"
 #include "ops/cuda_kernels.h"
 #include "program/parse.h"
 #include "program/region.h"
@@ -47,13 +48,14 @@ codegen::ConstantMemory constants_of(const program::Program& p) {
 // kernel: equal nodes, as those of equal layers are, are generated once.
 class Texts {
  public:
-  Texts(program::Program& p, const Job& job, codegen::ConstantMemory& constants) : p_(p), job_(job), constants_(constants) {}
+  Texts(program::Program& p, const Job& job, codegen::ConstantMemory& constants)
+      : p_(p), job_(job), constants_(constants), faults_(program::records_of_faults(p)) {}
 
   codegen::KernelText of(const program::Node& n) {
-    program::NodeContent content = program::content_of(p_, n);
+    program::NodeContent content = program::content_of(p_, n, faults_);
     if (reads_constants(content)) return job_.target->generate(n, p_, constants_);  // which may be laid out anew for it
     auto [known, is_new] = made_.try_emplace(std::move(content.text));
-    if (is_new) known->second = generated(known->first, n.origins);
+    if (is_new || !graph::shares_equal_work()) known->second = generated(known->first, n.origins);
     codegen::KernelText out = known->second;
     for (int& b : out.buffers) b = content.buffers.at(static_cast<size_t>(b));
     return out;
@@ -77,6 +79,7 @@ class Texts {
   program::Program& p_;
   const Job& job_;
   codegen::ConstantMemory& constants_;
+  const std::vector<int> faults_;
   std::unordered_map<std::string, codegen::KernelText> made_;  // by content, whose numbers of buffers they have
 };
 

@@ -43,6 +43,16 @@ bool share_memory(const Tensor& a, const Tensor& b) {
   return a0 < b1 && b0 < a1;
 }
 
+bool some_share_memory(std::span<const Tensor* const> tensors) {
+  std::vector<std::pair<const std::byte*, const std::byte*>> parts;
+  for (auto* t : tensors)
+    if (const auto part = memory_of(*t); part.first != part.second) parts.push_back(part);
+  std::sort(parts.begin(), parts.end());
+  for (size_t i = 1; i < parts.size(); ++i)  // none before has reached into the next one, so that its neighbour reaches farthest
+    if (parts[i].first < parts[i - 1].second) return true;
+  return false;
+}
+
 int Guards::symbol_of(const Expr& e) {
   const sym::Node& n = *e.node();
   for (size_t i = 0; i < symbols_.size(); ++i)

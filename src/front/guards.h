@@ -99,5 +99,7 @@ struct Surroundings {
 
 // Whether two tensors have bytes in common, judged by the ranges of memory that they span.
 bool share_memory(const Tensor& a, const Tensor& b);
+// Whether any two of them do.
+bool some_share_memory(std::span<const Tensor* const> tensors);
 
 }  // namespace toroid::front

@@ -48,10 +48,7 @@ bool Entry::memory_is_shared(const Call& c) const {
   for (auto* t : c.tensors)
     if (t->defined() && std::none_of(all.begin(), all.end(), [&](auto* o) { return o->impl() == t->impl(); })) all.push_back(t);
   for (auto& w : captures->tensors()) all.push_back(&w);
-  for (size_t i = 0; i < all.size(); ++i)
-    for (size_t k = i + 1; k < all.size(); ++k)
-      if (share_memory(*all[i], *all[k])) return true;
-  return false;
+  return some_share_memory(all);
 }
 
 std::vector<Tensor> Entry::operands(std::span<const Tensor> arguments) const {

@@ -1,6 +1,8 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "base/check.h"
 
@@ -14,7 +16,7 @@ Graph::~Graph() = default;
 void Graph::reserve(size_t node_count, size_t value_count) {
   nodes.reserve(node_count);
   values.reserve(value_count);
-  names_.reserve(value_count);
+  make_room_for_names(value_count);
 }
 
 Value* Graph::new_value(TensorType type, std::string name_hint) {
@@ -24,15 +26,38 @@ Value* Graph::new_value(TensorType type, std::string name_hint) {
   return add_value(std::move(type), name_hint);
 }
 
+void Graph::make_room_for_names(size_t count) {
+  if (2 * count <= names_.size()) return;
+  size_t places = 16;
+  while (places < 2 * count) places *= 2;
+  std::vector<Name> before = std::exchange(names_, std::vector<Name>(places));
+  for (auto& n : before)
+    if (n.value) *find_name(n.value->name, n.hash) = n;
+}
+
+Graph::Name* Graph::find_name(const std::string& name, size_t hash) {
+  size_t at = hash & (names_.size() - 1);
+  for (; names_[at].value; at = (at + 1) & (names_.size() - 1))
+    if (names_[at].hash == hash && names_[at].value->name == name) break;
+  return &names_[at];
+}
+
 Value* Graph::add_value(TensorType type, const std::string& name) {
+  make_room_for_names(names_used_ + 1);
   Value& v = *values.emplace_back(std::make_unique<Value>());
   v.id = static_cast<int>(values.size()) - 1;
   v.type = std::move(type);
   v.name = name;
-  if (auto [used, is_new] = names_.insert({v.name}); !is_new) {
-    do v.name = name + "_" + std::to_string(used->suffix++);
-    while (!names_.insert({v.name}).second);
+  const std::hash<std::string> hash_of;
+  size_t hash = hash_of(v.name);
+  Name* place = find_name(v.name, hash);
+  for (int* suffix = &place->suffix; place->value;) {
+    v.name = name + "_" + std::to_string((*suffix)++);
+    hash = hash_of(v.name);
+    place = find_name(v.name, hash);
   }
+  *place = {&v, hash, 1};
+  ++names_used_;
   return &v;
 }
 
@@ -80,10 +105,14 @@ Node* Graph::add_copy(const Node& other, std::vector<NodeArg> args) {
 }
 
 void Graph::keep_values(const std::set<const Value*>& kept) {
-  for (auto& v : values)
-    if (!kept.count(v.get())) names_.erase({v->name});
+  std::vector<Name> names;
+  for (auto& n : names_)
+    if (n.value && kept.count(n.value)) names.push_back(n);
   std::erase_if(values, [&](auto& v) { return !kept.count(v.get()); });
   for (size_t i = 0; i < values.size(); ++i) values[i]->id = static_cast<int>(i);
+  std::fill(names_.begin(), names_.end(), Name());
+  for (auto& n : names) *find_name(n.value->name, n.hash) = n;
+  names_used_ = names.size();
 }
 
 const Symbol* Graph::find_symbol(const std::string& name) const {

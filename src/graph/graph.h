@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "ops/table.h"
@@ -103,15 +102,16 @@ struct Graph {
  private:
   Value* add_value(TensorType type, const std::string& name);  // name: an identifier
 
+  // The names of all values, by their hashes: open addressing, of a power of two places.
   struct Name {
-    std::string_view text;   // of its value
-    mutable int suffix = 1;  // to try next
-    bool operator==(const Name& o) const { return text == o.text; }
+    const Value* value = nullptr;  // null: a free place
+    size_t hash = 0;
+    int suffix = 1;  // to try next where the name is taken
   };
-  struct NameHash {
-    size_t operator()(const Name& n) const { return std::hash<std::string_view>()(n.text); }
-  };
-  std::unordered_set<Name, NameHash> names_;  // those of all values
+  Name* find_name(const std::string& name, size_t hash);  // its place, or the free one where it would stand
+  void make_room_for_names(size_t count);
+  std::vector<Name> names_;
+  size_t names_used_ = 0;
 };
 
 // Calls f on every value that a node reads (not into its regions; those read only their own inputs).

@@ -11,9 +11,14 @@ std::string text_of(const NodeArg& a) {
 
 // The argument is what the schema fills in when it is left out.
 bool is_default(const NodeArg& a, const ops::Param& p) {
+  if (a.index() != (p.has_default ? p.default_value.index() : 0)) return false;
+  if (std::holds_alternative<std::monostate>(a)) return true;
+  if (auto* v = std::get_if<Value*>(&a)) return *v == nullptr;
+  if (auto* b = std::get_if<bool>(&a)) return *b == std::get<bool>(p.default_value);
+  if (auto* t = std::get_if<DType>(&a)) return *t == std::get<DType>(p.default_value);
+  if (auto* e = std::get_if<Expr>(&a); e && e->is_const()) return *e == std::get<Expr>(p.default_value);
   NodeArg d = map_arg<Value*>(p.default_value, [](const Tensor&) -> Value* { return nullptr; });
-  if (!p.has_default) d = std::monostate{};
-  return a.index() == d.index() && text_of(a) == text_of(d);
+  return text_of(a) == text_of(d);
 }
 
 std::string print(const Graph& g, const std::string& indent);

@@ -7,6 +7,7 @@
 #include "graph/custom.h"
 #include "graph/known_sizes.h"
 #include "graph/region_call.h"
+#include "graph/sharing.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
 #include "tensor/checkpoint_scope.h"
@@ -90,7 +91,31 @@ Value* Recorder::value_of(const Tensor& t) {
   return v;
 }
 
+// Types of calls without open sizes follow from the call alone, unless it makes a size or a guard; functions of users may look elsewhere.
 std::vector<TensorType> Recorder::result_types(const ops::Op& op, const CallArgs& args) {
+  const auto append_type = [](const Tensor& t, const auto& append) -> std::optional<DType> {
+    const auto all = [&](auto& list) { return std::all_of(list.begin(), list.end(), append); };
+    append(t.dim());
+    if (is_proxy(t)) {
+      const TensorType& type = static_cast<const Value*>(t.impl()->proxy)->type;
+      return all(type.sizes) && all(type.strides) ? std::optional(type.dtype) : std::nullopt;
+    }
+    for (int64_t s : t.sizes()) append(s);
+    if (!t.is_contiguous())
+      for (int64_t s : t.strides()) append(s);
+    return t.dtype();
+  };
+  std::optional<CallKey> key;
+  if (!ops::is_registered(op) && shares_equal_work()) key = CallKey::of(op, args, append_type);
+  if (!key) return inferred_types(op, args);
+  if (const auto known = types_->find(*key); known != types_->end()) return known->second;
+  const size_t guards = graph_.guards.size(), symbols = graph_.symbols.size();
+  std::vector<TensorType> types = inferred_types(op, args);
+  if (graph_.guards.size() == guards && graph_.symbols.size() == symbols) types_->emplace(std::move(*key), types);
+  return types;
+}
+
+std::vector<TensorType> Recorder::inferred_types(const ops::Op& op, const CallArgs& args) {
   std::vector<TensorType> held;
   std::vector<Arg<const TensorType*>> types;
   size_t count = 0;
@@ -116,6 +141,7 @@ std::vector<TensorType> Recorder::result_types(const ops::Op& op, const CallArgs
   Recorder aside(scratch);
   aside.hints_ = hints_;
   aside.expand_ = true;
+  aside.types_ = types_;
   std::map<const TensorImpl*, Tensor> seen;
   CallArgs stand_ins;
   for (auto& a : args)

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "graph/call_key.h"
 #include "graph/graph.h"
 
 namespace toroid::graph {
@@ -49,6 +50,7 @@ class Recorder : public Dispatcher {
   std::vector<Tensor> record(const ops::Op& op, CallArgs args, const std::source_location& where);
   void forget_call(size_t guards, size_t symbols);
   std::vector<TensorType> result_types(const ops::Op& op, const CallArgs& args);
+  std::vector<TensorType> inferred_types(const ops::Op& op, const CallArgs& args);
   // The number in this graph of the checkpoint that a call of op is in; 0: none.
   int checkpoint_of(const ops::Op& op);
   // Makes what has been required since there were so many guards errors of a call of op.
@@ -62,6 +64,8 @@ class Recorder : public Dispatcher {
   int checkpoint_ = 0;                        // of the nodes that are recorded, outside of checkpoints that are open
   std::map<uint64_t, int> open_checkpoints_;  // their numbers here, by those of the process
   bool expand_ = false;
+  // The types of the results of calls without open sizes; shared with the recorders of composites' parts.
+  std::shared_ptr<ByCall<std::vector<TensorType>>> types_ = std::make_shared<ByCall<std::vector<TensorType>>>();
 };
 
 }  // namespace toroid::graph

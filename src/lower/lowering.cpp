@@ -59,6 +59,9 @@ Lowering::Lowering(const graph::Graph& g, const LowerOptions& options) : graph_(
   program_.name = g.name;
   program_.symbols = g.symbols;
   program_.guards = graph::all_guards(g);
+  program_.nodes.reserve(g.nodes.size()), program_.buffers.reserve(g.values.size());
+  for (auto* map : {&uses_, &last_use_}) map->reserve(g.values.size());
+  values_.reserve(g.values.size());
   int position = 0;
   for (auto& n : g.nodes) {
     ++position;
@@ -74,7 +77,7 @@ Lowering::Lowering(const graph::Graph& g, const LowerOptions& options) : graph_(
     }
   for (auto& chain : graph::inplace_chains(g))
     if (!g.inputs[chain.input].data.defined() || g.inputs[chain.input].kind != graph::InputKind::Constant)
-      for (auto* n : chain.writes) inplace_[n] = true;
+      inplace_.insert(chain.writes.begin(), chain.writes.end());
 }
 
 int Lowering::uses(const graph::Value* v) const {
@@ -176,8 +179,7 @@ program::Node& Lowering::append(program::Node node, const graph::Value* origin) 
   return program_.nodes.back();
 }
 
-void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& sizes,
-                    const std::function<S(BodyBuilder&, const Index&)>& element, const graph::Value* origin) {
+void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& sizes, const Element& element, const graph::Value* origin) {
   program::Node node;
   Index index;
   for (auto& s : sizes) {
@@ -443,7 +445,7 @@ void Lowering::lower_composite(const graph::Node& n) {
   for (auto& p : parts.nodes) {
     if (is_inplace(n) && p->op->name == "index_put" &&
         std::get<graph::Value*>(p->args[0]) == recorder.value_of(stand_ins.at(std::get<graph::Value*>(n.args[0]))))
-      inplace_[p.get()] = true;
+      inplace_.insert(p.get());
     lower_node(*p);
   }
   for (size_t i = 0; i < n.results.size(); ++i) define(n.results[i], values_.at(recorder.value_of(results.at(i))));

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <functional>
-#include <map>
+#include <memory>
+#include <type_traits>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/compile_options.h"
 #include "program/program.h"
@@ -21,11 +24,25 @@ struct Place {
 
 using Index = std::vector<Expr>;
 
+// A function of an index. Copies share it: what is composed of many values holds each of them once.
+class Element {
+ public:
+  Element() = default;
+  template <class F>
+  requires(!std::is_same_v<std::decay_t<F>, Element>) Element(F f)  // NOLINT: functions are written as they are
+      : function_(std::make_shared<const Function>(std::move(f))) {}
+  S operator()(loop::BodyBuilder& b, const Index& index) const { return (*function_)(b, index); }
+
+ private:
+  using Function = std::function<S(loop::BodyBuilder&, const Index&)>;
+  std::shared_ptr<const Function> function_;
+};
+
 struct Lazy {
   DType dtype = DType::F32;
   std::vector<Expr> sizes;
   // The element at an index, in compute_type(dtype).
-  std::function<S(loop::BodyBuilder&, const Index&)> at;
+  Element at;
   // Set when the elements are in memory.
   std::optional<Place> place;
   bool over_template = false;  // reads the result of a template, whose epilogue it can become
@@ -92,8 +109,7 @@ class Lowering {
   // Appends a node.
   program::Node& append(program::Node node, const graph::Value* origin);
   // A loop over `sizes` that stores value(index) at place; returns the node.
-  void fill(const Place& place, DType dtype, const std::vector<Expr>& sizes,
-            const std::function<S(loop::BodyBuilder&, const Index&)>& element, const graph::Value* origin);
+  void fill(const Place& place, DType dtype, const std::vector<Expr>& sizes, const Element& element, const graph::Value* origin);
   // Number of readers of a value among nodes, plus one when it is an output.
   int uses(const graph::Value* v) const;
   // Whether it is computed once where it has several readers: computing it again is dearer than reading it back.
@@ -146,10 +162,10 @@ class Lowering {
   const graph::Graph& graph_;
   LowerOptions options_;
   program::Program program_;
-  std::map<const graph::Value*, Lazy> values_;
-  std::map<const graph::Value*, int> uses_, last_use_;            // number of readers; position of the last one
-  std::map<const graph::Value*, const graph::Value*> stand_ins_;  // inputs of the parts of composites: the values they stand for
-  std::map<const graph::Node*, bool> inplace_;
+  std::unordered_map<const graph::Value*, Lazy> values_;
+  std::unordered_map<const graph::Value*, int> uses_, last_use_;            // number of readers; position of the last one
+  std::unordered_map<const graph::Value*, const graph::Value*> stand_ins_;  // inputs of the parts of composites: what they stand for
+  std::unordered_set<const graph::Node*> inplace_;
   int position_ = 0;                                  // of the node that is being lowered
   std::vector<std::unique_ptr<graph::Graph>> parts_;  // of composites: own the values that values_ names
   int vars_ = 0;

@@ -168,7 +168,16 @@ void renumber_buffers(Node& n, const std::function<int(int)>& to) {
   for (auto& nest : n.beside) body(nest.body);
 }
 
-NodeContent content_of(const Program& p, const Node& node) {
+std::vector<int> records_of_faults(const Program& p) {
+  std::vector<int> out;
+  for (auto& b : p.buffers)
+    if (b.kind == loop::BufferKind::Faults) out.push_back(b.id);
+  return out;
+}
+
+NodeContent content_of(const Program& p, const Node& node) { return content_of(p, node, records_of_faults(p)); }
+
+NodeContent content_of(const Program& p, const Node& node, std::span<const int> faults) {
   NodeContent out;
   Program alone;
   const auto number_of = [&](int buffer) {
@@ -181,8 +190,7 @@ NodeContent content_of(const Program& p, const Node& node) {
     return alone.new_buffer(b.kind == loop::BufferKind::Peers ? b.name : "", b.dtype, b.numel, b.kind);
   };
   // Nodes that update inputs read it without naming it.
-  for (auto& b : p.buffers)
-    if (b.kind == loop::BufferKind::Faults) number_of(b.id);
+  for (const int b : faults) number_of(b);
   Node n = node;
   renumber_buffers(n, number_of);
   rename_variables(n.domain, n.body, "i");

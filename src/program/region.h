@@ -26,6 +26,9 @@ struct NodeContent {
   std::vector<int> buffers;  // of p: the text's number 0 is the first, and so on. Among them p's record of faults, if it has one
 };
 NodeContent content_of(const Program& p, const Node& node);
+// The same for many nodes of a program. faults: its records of faults.
+NodeContent content_of(const Program& p, const Node& node, std::span<const int> faults);
+std::vector<int> records_of_faults(const Program& p);
 
 // The program of these nodes alone (positions in p.nodes, ascending): reads what they read of the rest of p, gives what the rest or p's
 // caller reads of them, and updates the inputs that they update. Inputs and outputs are whole buffers, as tensors of one dimension, but for

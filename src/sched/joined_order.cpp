@@ -43,24 +43,28 @@ void JoinedOrder::add_edge(size_t from, size_t to) {
 
 bool JoinedOrder::is_edge(size_t from, size_t to) const { return std::binary_search(after_[from].begin(), after_[from].end(), to); }
 
+// From both ends in turns: where there is no path, the smaller side ends the search.
 bool JoinedOrder::reaches_by_another(size_t from, size_t to) const {
-  if (place_[from] >= place_[to]) return false;
-  ++search_;
-  Nodes stack;
-  const auto push = [&](size_t n) {
-    if (place_[n] > place_[to] || seen_[n] == search_) return;
-    seen_[n] = search_;
+  const size_t low = place_[from], high = place_[to];
+  if (low >= high) return false;
+  const unsigned forward = ++search_, backward = ++search_;
+  Nodes ahead, behind;  // to be looked at
+  bool meet = false;
+  const auto visit = [&](Nodes& stack, size_t n, unsigned own, unsigned other) {
+    if (place_[n] <= low || place_[n] >= high || seen_[n] == own) return;
+    meet = meet || seen_[n] == other;
+    seen_[n] = own;
     stack.push_back(n);
   };
-  for (const size_t n : after_[from])
-    if (n != to) push(n);
-  while (!stack.empty()) {
-    const size_t at = stack.back();
-    stack.pop_back();
-    if (at == to) return true;
-    for (const size_t n : after_[at]) push(n);
+  for (const size_t n : after_[from]) visit(ahead, n, forward, backward);
+  for (const size_t n : before_[to]) visit(behind, n, backward, forward);
+  while (!meet && !ahead.empty() && !behind.empty()) {
+    const size_t a = ahead.back(), b = behind.back();
+    ahead.pop_back(), behind.pop_back();
+    for (const size_t n : after_[a]) visit(ahead, n, forward, backward);
+    for (const size_t n : before_[b]) visit(behind, n, backward, forward);
   }
-  return false;
+  return meet;
 }
 
 JoinedOrder::Nodes JoinedOrder::reached(const std::vector<Nodes>& edges, size_t from, size_t low, size_t high) const {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <span>
 
 #include "base/check.h"
 #include "toroid/sym_expr.h"
@@ -47,7 +48,7 @@ int64_t floor_div_int(int64_t a, int64_t b) {
 
 int compare(const Expr& a, const Expr& b);
 
-int compare_factors(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+int compare_factors(const Factors& a, const Factors& b) {
   if (a.size() != b.size()) return a.size() < b.size() ? 1 : -1;  // higher degree first, the constant last
   for (size_t i = 0; i < a.size(); ++i)
     if (int c = compare(a[i], b[i])) return c;
@@ -83,11 +84,32 @@ int compare(const Expr& a, const Expr& b) {
   }
 }
 
-std::vector<Term> terms_of(const Expr& e) {
-  if (e.is_const()) return e.constant() ? std::vector<Term>{{e.constant(), {}}} : std::vector<Term>{};
-  if (e.kind() == Kind::Poly) return e.node()->terms;
-  return {{1, {e}}};
-}
+// The terms of an expression as a polynomial, in order. The expression outlives this view of it.
+class Terms {
+ public:
+  explicit Terms(const Expr& e) {
+    if (e.kind() == Kind::Poly) {
+      first_ = e.node()->terms.data(), size_ = e.node()->terms.size();
+      return;
+    }
+    if (e.is_const())
+      one_.coef = e.constant();
+    else
+      one_.factors.push_back(e);
+    size_ = one_.coef != 0;
+  }
+  explicit Terms(Expr&&) = delete;
+  Terms(const Terms&) = delete;
+  size_t size() const { return size_; }
+  const Term* begin() const { return first_; }
+  const Term* end() const { return first_ + size_; }
+  const Term& operator[](size_t i) const { return first_[i]; }
+
+ private:
+  Term one_{1, {}};
+  const Term* first_ = &one_;
+  size_t size_ = 0;
+};
 
 Bounds term_bounds(const Term& t) {
   Bounds b{t.coef, t.coef};
@@ -125,17 +147,18 @@ bool join_div_mod(std::vector<Term>& terms) {
     for (size_t f = 0; f < terms[i].factors.size(); ++f) {
       Expr m = terms[i].factors[f];
       if (m.kind() != Kind::Mod) continue;
-      std::vector<Expr> others = terms[i].factors;
-      others.erase(others.begin() + static_cast<long>(f));
+      Factors others = terms[i].factors;
+      others.erase(f);
       Expr rest(terms[i].coef);
       for (auto& o : others) rest = rest * o;
       Expr x = m.node()->args[0], b = m.node()->args[1];
       Expr wanted = rest * b * floor_div(x, b);
-      auto w = terms_of(wanted);
+      const Terms w(wanted);
       if (w.size() != 1) continue;
       for (size_t j = 0; j < terms.size(); ++j) {
         if (j == i || terms[j].coef != w[0].coef || compare_factors(terms[j].factors, w[0].factors) != 0) continue;
-        auto joined = terms_of(rest * x);
+        const Expr sum = rest * x;
+        const Terms joined(sum);
         terms.erase(terms.begin() + static_cast<long>(std::max(i, j)));
         terms.erase(terms.begin() + static_cast<long>(std::min(i, j)));
         terms.insert(terms.end(), joined.begin(), joined.end());
@@ -146,21 +169,14 @@ bool join_div_mod(std::vector<Term>& terms) {
   return false;
 }
 
-Expr make_poly(std::vector<Term> terms) {
-  for (bool again = true; again;) {
-    std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return compare_factors(a.factors, b.factors) < 0; });
-    std::vector<Term> merged;
-    for (auto& t : terms) {
-      if (!merged.empty() && compare_factors(merged.back().factors, t.factors) == 0) {
-        merged.back().coef = plus(merged.back().coef, t.coef);
-      } else {
-        merged.push_back(std::move(t));
-      }
-      if (merged.back().coef == 0) merged.pop_back();
-    }
-    terms = std::move(merged);
-    again = join_div_mod(terms);
-  }
+bool has_remainders(std::span<const Term> terms) {
+  return std::any_of(terms.begin(), terms.end(), [](const Term& t) {
+    return std::any_of(t.factors.begin(), t.factors.end(), [](const Expr& f) { return f.kind() == Kind::Mod; });
+  });
+}
+
+// Of terms in order, of which no two can be joined.
+Expr poly_of(std::vector<Term> terms) {
   if (terms.empty()) return 0;
   if (terms.size() == 1) {
     if (terms[0].factors.empty()) return terms[0].coef;
@@ -178,14 +194,64 @@ Expr make_poly(std::vector<Term> terms) {
   return make_node(std::move(n));
 }
 
+Expr make_poly(std::vector<Term> terms) {
+  for (bool again = true; again;) {
+    std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return compare_factors(a.factors, b.factors) < 0; });
+    size_t merged = 0;  // so many at the front
+    for (size_t i = 0; i < terms.size(); ++i) {
+      if (merged > 0 && compare_factors(terms[merged - 1].factors, terms[i].factors) == 0) {
+        terms[merged - 1].coef = plus(terms[merged - 1].coef, terms[i].coef);
+      } else {
+        if (merged != i) terms[merged] = std::move(terms[i]);
+        ++merged;
+      }
+      if (terms[merged - 1].coef == 0) --merged;
+    }
+    terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(merged), terms.end());
+    again = has_remainders(terms) && join_div_mod(terms);
+  }
+  return poly_of(std::move(terms));
+}
+
+// The same of terms that are in order, each with other factors.
+Expr poly_of_ordered(std::vector<Term> terms) { return has_remainders(terms) ? make_poly(std::move(terms)) : poly_of(std::move(terms)); }
+
+// a + sign * b
+Expr sum_of(const Expr& a, const Expr& b, int64_t sign) {
+  const Terms x(a), y(b);
+  std::vector<Term> out;
+  out.reserve(x.size() + y.size());
+  size_t i = 0, j = 0;
+  while (i < x.size() || j < y.size()) {
+    const int c = i == x.size() ? 1 : j == y.size() ? -1 : compare_factors(x[i].factors, y[j].factors);
+    out.push_back(c <= 0 ? x[i] : y[j]);
+    if (c > 0)
+      out.back().coef = times(out.back().coef, sign);
+    else if (c == 0)
+      out.back().coef = plus(out.back().coef, times(y[j].coef, sign));
+    if (out.back().coef == 0) out.pop_back();
+    i += c <= 0, j += c >= 0;
+  }
+  return poly_of_ordered(std::move(out));
+}
+
+// e times a number.
+Expr scaled(const Expr& e, int64_t by) {
+  if (by == 0) return 0;
+  const Terms terms(e);
+  std::vector<Term> out(terms.begin(), terms.end());
+  for (auto& t : out) t.coef = times(t.coef, by);
+  return poly_of_ordered(std::move(out));
+}
+
 // t / b when exact for every value, b a single term.
 std::optional<Term> divide_term(const Term& t, const Term& b) {
   if (b.coef == 0 || t.coef % b.coef != 0) return std::nullopt;
   Term q{t.coef / b.coef, t.factors};
   for (auto& f : b.factors) {
-    auto it = std::find(q.factors.begin(), q.factors.end(), f);
+    const auto* it = std::find(q.factors.begin(), q.factors.end(), f);
     if (it == q.factors.end()) return std::nullopt;
-    q.factors.erase(it);
+    q.factors.erase(static_cast<size_t>(it - q.factors.begin()));
   }
   return q;
 }
@@ -195,11 +261,11 @@ struct Split {
 };
 
 Split split_multiple(const Expr& a, const Expr& b) {
-  auto bt = terms_of(b);
+  const Terms bt(b);
   if (a == b) return {1, 0};
   if (bt.size() != 1) return {0, a};
   std::vector<Term> q, r;
-  for (auto& t : terms_of(a)) {
+  for (auto& t : Terms(a)) {
     if (auto d = divide_term(t, bt[0])) {
       q.push_back(std::move(*d));
     } else if (bt[0].factors.empty() && t.coef / bt[0].coef != 0 && t.factors.empty()) {  // a constant: keep it within [0, b)
@@ -210,13 +276,15 @@ Split split_multiple(const Expr& a, const Expr& b) {
       r.push_back(t);
     }
   }
+  // What is left of terms in order after a division by a number is in order.
+  if (bt[0].factors.empty()) return {poly_of_ordered(std::move(q)), poly_of_ordered(std::move(r))};
   return {make_poly(std::move(q)), make_poly(std::move(r))};
 }
 
 // Largest value of e as an expression free of loop variables, where e is monotone in each of them.
 std::optional<Expr> upper_expr(const Expr& e) {
   Expr total = 0;
-  for (auto& t : terms_of(e)) {
+  for (auto& t : Terms(e)) {
     Expr term(t.coef);
     for (auto& f : t.factors) {
       Bounds fb = bounds(f);
@@ -263,21 +331,21 @@ Expr operator+(const Expr& a, const Expr& b) {
   if (a.is_const() && b.is_const()) return plus(a.constant(), b.constant());
   if (a.is_const() && a.constant() == 0) return b;
   if (b.is_const() && b.constant() == 0) return a;
-  auto terms = terms_of(a);
-  auto more = terms_of(b);
-  terms.insert(terms.end(), more.begin(), more.end());
-  return make_poly(std::move(terms));
+  return sum_of(a, b, 1);
 }
 
 Expr operator*(const Expr& a, const Expr& b) {
   if (a.is_const() && b.is_const()) return times(a.constant(), b.constant());
   for (auto* c : {&a, &b})
     if (c->is_const() && c->constant() == 1) return c == &a ? b : a;
+  if (a.is_const()) return scaled(b, a.constant());
+  if (b.is_const()) return scaled(a, b.constant());
   std::vector<Term> out;
-  for (auto& x : terms_of(a))
-    for (auto& y : terms_of(b)) {
+  const Terms of_a(a), of_b(b);
+  for (auto& x : of_a)
+    for (auto& y : of_b) {
       Term t{times(x.coef, y.coef), x.factors};
-      t.factors.insert(t.factors.end(), y.factors.begin(), y.factors.end());
+      for (auto& f : y.factors) t.factors.push_back(f);
       std::sort(t.factors.begin(), t.factors.end(), [](const Expr& p, const Expr& q) { return compare(p, q) < 0; });
       out.push_back(std::move(t));
     }
@@ -285,11 +353,21 @@ Expr operator*(const Expr& a, const Expr& b) {
 }
 
 Expr operator-(const Expr& a) { return a * Expr(-1); }
-Expr operator-(const Expr& a, const Expr& b) { return a + (-b); }
+Expr operator-(const Expr& a, const Expr& b) {
+  if (a.is_const() && b.is_const()) return plus(a.constant(), times(b.constant(), -1));
+  if (b.is_const() && b.constant() == 0) return a;
+  return sum_of(a, b, -1);
+}
 
 Bounds bounds(const Expr& e) { return e.is_const() ? Bounds{e.constant(), e.constant()} : Bounds{e.node()->lo, e.node()->hi}; }
 
 bool known_ge(const Expr& a, const Expr& b) {
+  const Bounds of_a = bounds(a), of_b = bounds(b);
+  const auto finite = [](int64_t v) { return v > -kInf && v < kInf; };
+  if (finite(of_a.lo) && finite(of_b.hi)) {
+    if (of_a.lo >= of_b.hi) return true;
+    if (finite(of_a.hi) && finite(of_b.lo) && of_a.hi < of_b.lo) return false;
+  }
   Expr d = a - b;
   if (bounds(d).lo >= 0) return true;
   if (auto up = upper_expr(-d); up && bounds(-*up).lo >= 0) return true;
@@ -319,14 +397,15 @@ Expr floor_div(const Expr& a, const Expr& b) {
   if (d.is_const() && d.constant() > 0) {
     int64_t g = d.constant(),
             c0 = 0;  // a common factor of all but the constant term and b cancels: floor((g*x + c) / (g*y)) = floor((x + floor(c/g)) / y)
-    auto terms = terms_of(x);
-    for (auto& t : terms) {
+    for (auto& t : Terms(x)) {
       if (t.factors.empty())
         c0 = t.coef;
       else
         g = std::__gcd(g, std::abs(t.coef));
     }
     if (g > 1) {
+      const Terms of_x(x);
+      std::vector<Term> terms(of_x.begin(), of_x.end());
       for (auto& t : terms) t.coef = t.factors.empty() ? floor_div_int(c0, g) : t.coef / g;
       x = make_poly(std::move(terms));
       return s.quotient + floor_div(x, d.constant() / g);

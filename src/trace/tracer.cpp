@@ -57,6 +57,7 @@ Tracer::~Tracer() {
 void Tracer::start_segment() {
   lifted_.clear();
   lifted_by_impl_.clear();
+  lifted_by_storage_.clear();
   issued_.clear();
   guard_places_.clear();
   writes_inputs_ = false;
@@ -95,6 +96,7 @@ Tensor Tracer::stand_in(const Tensor& original, TensorType type, graph::InputKin
   t.impl()->device = original.device();
   lifted_by_impl_[original.impl()] = lifted_.size();
   lifted_by_impl_[t.impl()] = lifted_.size();
+  lifted_by_storage_[original.impl()->storage.get()].push_back(lifted_.size());
   lifted_.push_back({original, t});
   issued_.emplace_back(t.shared_impl(), v);
   return t;
@@ -121,11 +123,11 @@ Tensor Tracer::lift(const Tensor& t) {
   // Not the stand-in of an argument which happens to be that tensor: the next call may have another argument.
   if (auto it = lifted_by_impl_.find(t.impl()); it != lifted_by_impl_.end() && it->second >= arguments_)
     return lifted_[it->second].stand_in;
-  for (size_t i = arguments_; i < lifted_.size(); ++i) {  // another handle to the same elements
+  for (const size_t i : lifted_by_storage_[t.impl()->storage.get()]) {  // another handle to the same elements
+    if (i < arguments_) continue;
     const Lifted& l = lifted_[i];
     const TensorImpl &a = *l.original.impl(), &b = *t.impl();
-    if (l.original.defined() && a.storage == b.storage && a.offset == b.offset && a.sizes == b.sizes && a.strides == b.strides &&
-        a.dtype == b.dtype)
+    if (a.storage == b.storage && a.offset == b.offset && a.sizes == b.sizes && a.strides == b.strides && a.dtype == b.dtype)
       return l.stand_in;
   }
   TensorType type{t.dtype(), {}, {}};

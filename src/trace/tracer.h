@@ -97,6 +97,7 @@ class Tracer : public Dispatcher {
   std::unique_ptr<graph::Recorder> recorder_;
   std::vector<Lifted> lifted_;
   std::unordered_map<const TensorImpl*, size_t> lifted_by_impl_;
+  std::unordered_map<const Storage*, std::vector<size_t>> lifted_by_storage_;
   std::vector<std::pair<std::weak_ptr<TensorImpl>, graph::Value*>> issued_;
   std::unordered_map<const TensorImpl*, std::pair<std::weak_ptr<TensorImpl>, std::vector<Expr>>>
       sizes_of_real_;  // made by earlier segments

@@ -25,6 +25,8 @@ using Nodes = std::vector<const Node*>;
 using NodeSet = std::unordered_set<const Node*>;
 using ValueSet = std::unordered_set<const Value*>;
 
+size_t number(const Value* v) { return static_cast<size_t>(v->id); }
+
 bool is_seed(const Node& n) { return n.op->name == "prims.gradient_seed"; }
 
 // Calls f on the values that a node reads. Of its first operand a seed takes the sizes alone.
@@ -59,7 +61,8 @@ class Partitioner {
     const Nodes order = dear_nodes();
     const auto cut_again = [&](size_t count) { return cut({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count)}); };
     Partition out;
-    out.saved_by_default = cut({}).bytes;
+    Cut best = cut({});
+    out.saved_by_default = best.bytes;
     out.saved_at_least = cut(order).bytes;
     if (policy.most_bytes) check_possible(*policy.most_bytes, out.saved_at_least);
     const double share = static_cast<double>(out.saved_at_least) +
@@ -69,7 +72,7 @@ class Partitioner {
     constexpr size_t kSteps = 64;
     auto step = static_cast<size_t>(std::ceil(std::clamp(policy.again, 0.0, 1.0) * kSteps));
     const auto at_step = [&] { return cut_again((order.size() * step + kSteps - 1) / kSteps); };
-    Cut best = at_step();
+    if (step > 0) best = at_step();
     while (static_cast<double>(best.bytes) > most && step < kSteps) ++step, best = at_step();
     divide(best, out);
     return out;
@@ -90,15 +93,15 @@ class Partitioner {
 
   // What the outputs that follow from no seed need, and what has effects of its own.
   void find_needed() {
-    ValueSet live;
+    std::vector<bool> live(g_.values.size());  // by number
     for (const Value* v : outputs_)
-      if (!v->producer || !behind_.count(v->producer)) live.insert(v);
+      if (!v->producer || !behind_.count(v->producer)) live[number(v)] = true;
     for (size_t i = candidates_.size(); i-- > 0;) {
       const Node& n = *candidates_[i];
-      const bool is_live = std::any_of(n.results.begin(), n.results.end(), [&](auto* r) { return live.count(r) > 0; });
+      const bool is_live = std::any_of(n.results.begin(), n.results.end(), [&](auto* r) { return live[number(r)]; });
       if (!is_live && !effects_of(n).any()) continue;
       needed_.insert(&n);
-      graph::for_each_operand(n, [&](const Value* v) { live.insert(v); });
+      graph::for_each_operand(n, [&](const Value* v) { live[number(v)] = true; });
     }
   }
 
@@ -153,7 +156,7 @@ class Partitioner {
     out.repeatable.insert(repeatable.begin(), repeatable.end());
     Network network;
     const int source = network.add_vertex(), sink = network.add_vertex();
-    std::unordered_map<const Value*, int> behind;  // the vertex of a value that is saved or computed again
+    std::vector<int> behind(g_.values.size(), -1);  // by number: the vertex of a value that is saved or computed again
     std::vector<std::pair<const Value*, size_t>> edges;
     for (const Node* n : candidates_) {
       const Keep keep = keep_.at(n);
@@ -162,18 +165,18 @@ class Partitioner {
       if (!kept) {
         made = network.add_vertex();
         graph::for_each_operand(*n, [&](const Value* v) {
-          if (const auto it = behind.find(v); it != behind.end()) network.add_edge(it->second, made, Network::kInfinite);
+          if (const int at = behind[number(v)]; at >= 0) network.add_edge(at, made, Network::kInfinite);
         });
       }
       for (const Value* r : n->results) {
-        behind[r] = network.add_vertex();
-        edges.emplace_back(r, network.add_edge(made, behind[r], cost_of_saving(r, kept)));
+        const int at = behind[number(r)] = network.add_vertex();
+        edges.emplace_back(r, network.add_edge(made, at, cost_of_saving(r, kept)));
       }
     }
     for (auto& n : g_.nodes)
       if (behind_.count(n.get()))
         for_each_read(*n, !is_split_, [&](const Value* v) {
-          if (const auto it = behind.find(v); it != behind.end()) network.add_edge(it->second, sink, Network::kInfinite);
+          if (const int at = behind[number(v)]; at >= 0) network.add_edge(at, sink, Network::kInfinite);
         });
     TOROID_CHECK(network.cut(source, sink) < Network::kInfinite, "a gradient needs what can neither be saved nor computed again");
     for (auto& [v, edge] : edges) {
@@ -284,14 +287,15 @@ PartitionPolicy policy_of(const std::string& budget, bool arithmetic_is_dear) {
 }
 
 NodeSet what_follows_from_seeds(const Graph& g, std::span<const Value* const> cotangents) {
-  ValueSet follows(cotangents.begin(), cotangents.end());
+  std::vector<bool> follows(g.values.size());  // by number
+  for (const Value* v : cotangents) follows[number(v)] = true;
   NodeSet out;
   for (auto& n : g.nodes) {
     bool found = cotangents.empty() && is_seed(*n);
-    graph::for_each_operand(*n, [&](const Value* v) { found = found || follows.count(v) > 0; });
+    graph::for_each_operand(*n, [&](const Value* v) { found = found || follows[number(v)]; });
     if (!found) continue;
     out.insert(n.get());
-    follows.insert(n->results.begin(), n->results.end());
+    for (const Value* r : n->results) follows[number(r)] = true;
   }
   return out;
 }

@@ -87,10 +87,11 @@ std::unique_ptr<Graph> dce(const Graph& g) {
     for_each_operand(n, mark);
     sizes.use(n);
   }
-  std::vector<bool> keep_input;
+  std::vector<bool> keep_input, written(g.inputs.size(), false);
+  for (auto& o : g.outputs)
+    if (o.mutates >= 0) written[static_cast<size_t>(o.mutates)] = true;
   for (size_t i = 0; i < g.inputs.size(); ++i) {
-    bool written = std::any_of(g.outputs.begin(), g.outputs.end(), [&](auto& o) { return o.mutates == static_cast<int>(i); });
-    keep_input.push_back(written || g.inputs[i].kind != InputKind::Constant || live[static_cast<size_t>(g.inputs[i].value->id)]);
+    keep_input.push_back(written[i] || g.inputs[i].kind != InputKind::Constant || live[static_cast<size_t>(g.inputs[i].value->id)]);
     drops = drops || !keep_input.back();
   }
   if (!drops) return nullptr;

@@ -18,7 +18,19 @@ struct Attention {
   Expr depth;
 };
 
-using Users = std::map<const Value*, int>;
+// How many readers a value has.
+class Users {
+ public:
+  explicit Users(const Graph& g) : counts_(g.values.size(), 0) {
+    for (auto& n : g.nodes) for_each_operand(*n, [&](const Value* v) { ++counts_[static_cast<size_t>(v->id)]; });
+    for (auto& o : g.outputs)
+      if (o.value) ++counts_[static_cast<size_t>(o.value->id)];
+  }
+  int at(const Value* v) const { return counts_[static_cast<size_t>(v->id)]; }
+
+ private:
+  std::vector<int> counts_;
+};
 
 bool is(const Value* v, std::initializer_list<const char*> ops) {
   if (!v || !v->producer) return false;
@@ -147,10 +159,7 @@ std::optional<Attention> match(const Node& n, const Users& users) {
 }  // namespace
 
 std::unique_ptr<Graph> find_attention(const Graph& g) {
-  Users users;
-  for (auto& n : g.nodes) for_each_operand(*n, [&](const Value* v) { ++users[v]; });
-  for (auto& o : g.outputs)
-    if (o.value) ++users[o.value];
+  const Users users(g);
   std::map<const Node*, Attention> found;
   for (auto& n : g.nodes)
     if (auto a = match(*n, users)) found.emplace(n.get(), *a);

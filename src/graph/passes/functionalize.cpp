@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <deque>
 #include <set>
+#include <unordered_set>
 
 #include "base/check.h"
 #include "base/mutants.h"
 #include "graph/custom.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
+#include "graph/sharing.h"
 #include "ops/custom_marks.h"
 #include "ops/opaque.h"
 
@@ -15,15 +17,18 @@ namespace {
 
 // A tensor of the old program: memory of its own (no parent), or a view of the parent's memory. `value` is its contents as of
 // `generation`; it is stale once the root's generation has moved on, and then read() makes it anew from the parent.
+// Most are results of nodes that are copied as they are, and written by nobody: their tensors are made when someone asks.
 struct Slot {
   Slot* parent = nullptr;
   Slot* root = nullptr;
   const ops::Op* view = nullptr;
   CallArgs view_args;  // without the tensor
   size_t view_result = 0;
-  Tensor value;
+  const Value* copied = nullptr;  // the old value whose copy is the first contents, until `value` is set
+  Tensor value, handle;
   int generation = 0;
   int input = -1;                            // roots: the graph input whose memory it is
+  bool dense = false;                        // the strides are those of its sizes
   std::optional<std::vector<Expr>> strides;  // nullopt: not expressible
   std::string where;
 };
@@ -73,13 +78,11 @@ bool updates_statistics(const ops::Op& op, const std::vector<Arg<T>>& args) {
 
 class Functionalizer : public Dispatcher {
  public:
-  explicit Functionalizer(const Graph& g) : old_(g), out_(g) {
+  explicit Functionalizer(const Graph& g) : old_(g), out_(g), at_(g.values.size()) {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
-      Tensor t = add_root(out_.at(g.inputs[i].value));
-      Slot& s = slot(t);
+      Slot& s = add_copied(g.inputs[i].value);
       s.input = static_cast<int>(i);
-      if (!g.inputs[i].value->type.strides.empty()) s.strides = g.inputs[i].value->type.strides;
-      handles_[g.inputs[i].value] = t;
+      if (const auto& strides = g.inputs[i].value->type.strides; !strides.empty()) s.dense = false, s.strides = strides;
     }
   }
 
@@ -90,12 +93,11 @@ class Functionalizer : public Dispatcher {
       record(*n);
     }
     auto outputs = std::vector<Output>();
-    auto has_explicit = [&](int input) {
-      return std::any_of(old_.outputs.begin(), old_.outputs.end(), [&](auto& o) { return o.mutates == input; });
-    };
+    std::unordered_set<int> has_explicit;
+    for (auto& o : old_.outputs) has_explicit.insert(o.mutates);
     for (auto& s : slots_)
-      if (s.input >= 0 && s.generation > 0 && !has_explicit(s.input)) outputs.push_back({value_of(s.value), {}, s.input});
-    for (auto& o : old_.outputs) outputs.push_back({o.value ? value_of(read(slot(handles_.at(o.value)))) : nullptr, o.literal, o.mutates});
+      if (s.input >= 0 && s.generation > 0 && !has_explicit.count(s.input)) outputs.push_back({value_of(s.value), {}, s.input});
+    for (auto& o : old_.outputs) outputs.push_back({o.value ? value_of(read(slot(o.value))) : nullptr, o.literal, o.mutates});
     out_.graph().outputs = std::move(outputs);
     return out_.finish_without_outputs();
   }
@@ -127,17 +129,27 @@ class Functionalizer : public Dispatcher {
  private:
   // Handles are tensors whose proxy is a slot; those of the recorder stand for values of the new graph.
   static Slot& slot(const Tensor& handle) { return *static_cast<Slot*>(handle.impl()->proxy); }
+  Slot& slot(const Value* old) { return *at_[static_cast<size_t>(old->id)]; }
   Tensor handle_of(Slot& s) {
+    if (s.handle.defined()) return s.handle;
     auto impl = std::make_shared<TensorImpl>();
-    impl->dtype = s.value.dtype();
+    impl->dtype = value_in(s).dtype();
     impl->sym_sizes = sizes_of(s);
     impl->proxy = &s;
-    return Tensor(std::move(impl));
+    return s.handle = Tensor(std::move(impl));
   }
-  static std::vector<Expr> sizes_of(const Slot& s) {
-    std::vector<Expr> out;
-    for (auto& e : s.value.sym_sizes()) out.push_back(e.expr());
-    return out;
+  const Tensor& value_in(Slot& s) {
+    if (!s.value.defined()) s.value = out_.at(s.copied);
+    return s.value;
+  }
+  std::vector<Expr> sizes_of(Slot& s) {
+    const TensorImpl& impl = *value_in(s).impl();
+    if (impl.proxy) return impl.sym_sizes;
+    return {impl.sizes.begin(), impl.sizes.end()};
+  }
+  const std::optional<std::vector<Expr>>& strides_of(Slot& s) {
+    if (s.dense) s.strides = row_major_strides(sizes_of(s)), s.dense = false;
+    return s.strides;
   }
   Value* value_of(const Tensor& recorded) { return out_.recorder().value_of(recorded); }
 
@@ -145,9 +157,18 @@ class Functionalizer : public Dispatcher {
     Slot& s = slots_.emplace_back();
     s.root = &s;
     s.value = value;
-    s.strides = row_major_strides(sizes_of(s));
+    s.dense = true;
     s.where = where_;
     return handle_of(s);
+  }
+  // A root whose first contents are what the new graph has of an old value.
+  Slot& add_copied(const Value* old) {
+    Slot& s = slots_.emplace_back();
+    s.root = &s;
+    s.copied = old;
+    s.dense = true;
+    s.where = where_;
+    return *(at_[static_cast<size_t>(old->id)] = &s);
   }
 
   std::vector<Tensor> record(const ops::Op& op, const CallArgs& args, const std::source_location& where) {
@@ -162,19 +183,26 @@ class Functionalizer : public Dispatcher {
   void record(const Node& n) {
     bool plain = !ops::is_registered(*n.op) && !is_mutating(*n.op) && !updates_statistics(*n.op, n.args) && !is_alias_view(*n.op);
     CallArgs args;
-    for (auto& a : n.args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? handles_.at(v) : Tensor(); }));
+    if (!plain || n.op->decompose)
+      for (auto& a : n.args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? handle_of(slot(v)) : Tensor(); }));
     if (plain && !(n.op->decompose && shares_memory(*n.op, args))) {
-      for_each_operand(n, [&](Value* v) { out_.set(v, read(slot(handles_.at(v)))); });
+      for_each_operand(n, [&](Value* v) {
+        Slot& s = slot(v);
+        if (s.copied != v || s.generation > 0) out_.set(v, read(s));
+      });
       out_.copy(n);
-      for (auto* r : n.results) handles_[r] = add_root(out_.at(r));
+      for (auto* r : n.results) add_copied(r);
       return;
     }
     auto results = call(*n.op, std::move(args), std::source_location::current());
-    for (size_t i = 0; i < n.results.size(); ++i) handles_[n.results[i]] = results.at(i);
+    for (size_t i = 0; i < n.results.size(); ++i) {
+      const Tensor& t = results.at(i);
+      at_[static_cast<size_t>(n.results[i]->id)] = &slot(is_proxy(t) ? t : add_root(t));
+    }
   }
 
   const Tensor& read(Slot& s) {
-    if (s.generation == s.root->generation || mutant(Mutant::StaleView)) return s.value;
+    if (s.generation == s.root->generation || mutant(Mutant::StaleView)) return value_in(s);
     CallArgs args = s.view_args;
     args[0] = read(*s.parent);
     s.value = out_.recorder().call(*s.view, std::move(args), std::source_location::current()).at(s.view_result);
@@ -222,8 +250,8 @@ class Functionalizer : public Dispatcher {
     bool fits = result.dim() == static_cast<int64_t>(sizes.size());
     for (size_t d = 0; fits && d < sizes.size(); ++d) fits = result.size(static_cast<int64_t>(d)) == SymInt(sizes[d]);
     TOROID_USER_CHECK(fits, "{}: {} gives {}, which does not fit into the {} that it is to be written to", where_, op.name,
-                      to_string(result), to_string(target.value));
-    if (result.dtype() != target.value.dtype()) result = ops::call1("_to_copy", {result, target.value.dtype()});
+                      to_string(result), to_string(value_in(target)));
+    if (const DType own = value_in(target).dtype(); result.dtype() != own) result = ops::call1("_to_copy", {result, own});
     write(target, result);
   }
 
@@ -285,7 +313,7 @@ class Functionalizer : public Dispatcher {
     const Tensor& source = std::get<Tensor>(args.at(0));
     if (!is_proxy(source)) return as_roots(record(op, args, where));
     Slot& parent = slot(source);
-    bool row_major = is_row_major(sizes_of(parent), parent.strides);
+    bool row_major = parent.dense || is_row_major(sizes_of(parent), parent.strides);
     if (op.name == "contiguous" && row_major) return {source};
     auto results = record(op, args, where);
     if (op.name == "contiguous") return as_roots(results);
@@ -316,7 +344,7 @@ class Functionalizer : public Dispatcher {
   }
 
   // Strides of a view in the memory of its root, where they can be written down.
-  std::optional<std::vector<Expr>> view_strides(const ops::Op& op, const CallArgs& args, const Slot& parent, size_t result, const Tensor& t,
+  std::optional<std::vector<Expr>> view_strides(const ops::Op& op, const CallArgs& args, Slot& parent, size_t result, const Tensor& t,
                                                 bool row_major) {
     std::vector<Expr> sizes;
     for (auto& s : t.sym_sizes()) sizes.push_back(s.expr());
@@ -324,8 +352,8 @@ class Functionalizer : public Dispatcher {
         *new std::set<std::string_view>{"view",    "reshape",     "flatten.using_ints", "unflatten.int", "unsqueeze",
                                         "squeeze", "squeeze.dim", "squeeze.dims",       "view_as_real",  "view_as_complex"};
     if (row_major && keep_order.count(op.name)) return row_major_strides(sizes);
-    if (!parent.strides || !op.index_map) return std::nullopt;
-    TensorType type{parent.value.dtype(), sizes_of(parent), {}};
+    if (!strides_of(parent) || !op.index_map) return std::nullopt;
+    TensorType type{value_in(parent).dtype(), sizes_of(parent), {}};
     std::vector<Arg<const TensorType*>> types;
     for (auto& a : args) types.push_back(map_arg<const TensorType*>(a, [&](const Tensor&) -> const TensorType* { return &type; }));
     std::vector<Expr> index;
@@ -344,6 +372,19 @@ class Functionalizer : public Dispatcher {
 
   // Some result of the composite is (a view of) an argument, or a part of it writes in place.
   bool shares_memory(const ops::Op& op, const CallArgs& args) {
+    const auto append_type = [](const Tensor& t, const auto& append) -> std::optional<DType> {
+      if (!is_proxy(t)) return std::nullopt;
+      const auto& sizes = t.impl()->sym_sizes;
+      append(static_cast<int64_t>(sizes.size()));
+      return std::all_of(sizes.begin(), sizes.end(), append) ? std::optional(t.dtype()) : std::nullopt;
+    };
+    std::optional<CallKey> key;
+    if (!ops::is_registered(op) && shares_equal_work()) key = CallKey::of(op, args, append_type);
+    if (!key) return parts_share_memory(op, args);
+    if (const auto known = shares_memory_.find(*key); known != shares_memory_.end()) return known->second;
+    return shares_memory_[std::move(*key)] = parts_share_memory(op, args);
+  }
+  bool parts_share_memory(const ops::Op& op, const CallArgs& args) {
     Graph scratch;
     scratch.symbols = out_.graph().symbols;
     scratch.guards = out_.graph().guards;
@@ -374,7 +415,8 @@ class Functionalizer : public Dispatcher {
   const Graph& old_;
   Rebuild out_;
   std::deque<Slot> slots_;
-  std::unordered_map<const Value*, Tensor> handles_;
+  std::vector<Slot*> at_;  // by the number of the old value
+  ByCall<bool> shares_memory_;
   std::string where_;
 };
 

@@ -101,10 +101,20 @@ class Simplifier {
     return out;
   }
 
+  // Whether an operation is one of those that are looked at here.
+  bool is_looked_at(const ops::Op& op) {
+    const auto [it, is_new] = looked_at_.try_emplace(&op, false);
+    if (is_new)
+      it->second = is_copy(op) || is_cast(op) || is_reshape(op) || is_permute(op) || is_expand(op) || is_cut(op) || is_dropout(op) ||
+                   op.name == "index.Tensor";
+    return it->second;
+  }
+
   // Undefined: the node stays.
   Tensor replacement(const Node& n) {
     const ops::Op& op = *n.op;
     if (n.args.empty() || !std::holds_alternative<Value*>(n.args[0])) return {};
+    if (!is_looked_at(op) && !is_neutral(n)) return {};
     Tensor x = out_.at(std::get<Value*>(n.args[0]));
     const TensorType& result = n.results[0]->type;
     bool same_sizes = sizes(x) == result.sizes, same_type = same_sizes && x.dtype() == result.dtype;
@@ -235,6 +245,7 @@ class Simplifier {
   const Graph& g_;
   Rebuild out_;
   std::unordered_map<const Value*, size_t> uses_;
+  std::unordered_map<const ops::Op*, bool> looked_at_;
 };
 
 }  // namespace

@@ -15,31 +15,58 @@ class Trimmer {
 
   std::unique_ptr<Graph> run() {
     for (auto& o : g_.outputs)
-      if (o.value) join(read(o.value), whole(o.value->type));
+      if (o.value) read_whole(o.value);
     for (size_t i = g_.nodes.size(); i-- > 0;) look(*g_.nodes[i]);
     if (!saves_) return nullptr;
-    for (auto& in : g_.inputs) read(in.value) = whole(in.value->type);
+    for (auto& in : g_.inputs) read_whole(in.value);
     out_.emplace(g_);
     for (auto& n : g_.nodes) write(*n);
     return out_->finish();
   }
 
  private:
-  Demand& read(const Value* v) { return read_[static_cast<size_t>(v->id)]; }
+  // What is read of a value: of most of them nothing or everything, which needs no boxes.
+  struct Read {
+    enum class Much : uint8_t { Nothing, Part, All } much = Much::Nothing;
+    Demand part = {};
+  };
+  Read& state(const Value* v) { return read_[static_cast<size_t>(v->id)]; }
+  bool is_used(const Value* v) { return state(v).much != Read::Much::Nothing; }
+  bool is_cut(const Value* v) { return state(v).much == Read::Much::Part; }
+  Demand read(const Value* v) { return state(v).much == Read::Much::All ? whole(v->type) : state(v).part; }
+  void set_read(const Value* v, Demand d) {
+    state(v).much = !d.used ? Read::Much::Nothing : is_whole(d) ? Read::Much::All : Read::Much::Part;
+    state(v).part = is_cut(v) ? std::move(d) : Demand();
+  }
+  void read_whole(const Value* v) { state(v) = {Read::Much::All}; }
+  void read_more(const Value* v, const Demand& more) {
+    if (state(v).much == Read::Much::All) return;
+    Demand d = std::move(state(v).part);
+    join(d, more);
+    set_read(v, std::move(d));
+  }
 
   // What the node reads, given what is read of it, which all nodes behind it have said.
   void look(const Node& n) {
-    TrimStep step{n, {}, {}, {}};
     bool used = !is_pure(n), partly = false;
     for (auto* r : n.results) {
-      widen(read(r));
-      step.results.push_back(read(r));
-      used = used || read(r).used;
-      partly = partly || !is_whole(read(r));
+      if (is_cut(r)) {
+        Demand d = std::move(state(r).part);
+        widen(d);
+        set_read(r, std::move(d));
+      }
+      used = used || is_used(r);
+      partly = partly || is_cut(r);
     }
     if (!used) return;
-    for_each_operand(n, [&](const Value* v) { step.operands.push_back(v); });
     const TrimRule* rule = trim_rule(n);
+    if (!partly && !(rule && rule->cuts)) {
+      for_each_operand(n, [&](const Value* v) { read_whole(v); });
+      return;
+    }
+    TrimStep step{n, {}, {}, {}};
+    for (auto* r : n.results) step.results.push_back(read(r));
+    for_each_operand(n, [&](const Value* v) { step.operands.push_back(v); });
     if (rule && ((!partly && !rule->cuts) || !rule->follow(step))) rule = nullptr;
     if (!rule) {
       step.needs.clear();
@@ -47,10 +74,10 @@ class Trimmer {
       for (auto* v : step.operands) step.needs.push_back(whole(v->type));
     }
     for (size_t i = 0; i < step.results.size(); ++i) {
-      read(n.results[i]) = step.results[i];
+      set_read(n.results[i], step.results[i]);
       saves_ = saves_ || (rule && !rule->moves && partly && !is_whole(step.results[i]));
     }
-    for (size_t i = 0; i < step.operands.size(); ++i) join(read(step.operands[i]), step.needs[i]);
+    for (size_t i = 0; i < step.operands.size(); ++i) read_more(step.operands[i], step.needs[i]);
     if (rule) steps_.emplace(&n, std::move(step));
   }
 
@@ -71,9 +98,9 @@ class Trimmer {
 
   void write(const Node& n) {
     bool used = !is_pure(n), as_it_is = true;
-    for (auto* r : n.results) used = used || read(r).used, as_it_is = as_it_is && is_whole(read(r));
+    for (auto* r : n.results) used = used || is_used(r), as_it_is = as_it_is && !is_cut(r);
     if (!used) return;
-    for_each_operand(n, [&](const Value* v) { as_it_is = as_it_is && is_whole(read(v)); });
+    for_each_operand(n, [&](const Value* v) { as_it_is = as_it_is && !is_cut(v); });
     auto it = steps_.find(&n);
     if (as_it_is || it == steps_.end()) {
       out_->copy(n);
@@ -90,14 +117,14 @@ class Trimmer {
 
   // Rebuild knows whole values alone: their sizes are those of the old graph.
   void set(const Value* v, const Tensor& t) {
-    if (is_whole(read(v)))
+    if (!is_cut(v))
       out_->set(v, t);
     else
       parts_[v] = t;
   }
 
   const Graph& g_;
-  std::vector<Demand> read_;  // by value; in the end what of it is computed
+  std::vector<Read> read_;  // by value; in the end what of it is computed
   std::map<const Node*, TrimStep> steps_;
   std::map<const Value*, Tensor> parts_;
   std::map<const Value*, std::vector<std::pair<Demand, Tensor>>> cuts_;
