@@ -4,20 +4,18 @@
 
 #include "base/check.h"
 #include "device/cuda/gpu.h"
+#include "device/cuda/side_stream.h"
 #include "device/runtime.h"
 #include "dist/gpus.h"
 #include "dist/group.h"
 #include "dist/p2p/symmetric_memory.h"
 #include "extern/cublaslt/cublaslt.h"
-#include "toroid/device_stream.h"
 
 namespace toroid::exec {
 namespace {
 
 using device::cuda::CUdeviceptr;
-using device::cuda::CUevent;
-using device::cuda::CUresult;
-using device::cuda::CUstream;
+using device::cuda::SideStream;
 using distributed::Kind;
 using In = Stage::Place::In;
 
@@ -55,41 +53,6 @@ Stage scattering(const PiecesProblem& p, int64_t rank) {
                           adds ? Stage::Place{In::Slot, p.stage - parts} : Stage::Place{}});
   return out;
 }
-
-// A stream beside that of the calling thread's work, in what is recorded, too.
-class SideStream {
- public:
-  SideStream(device::cuda::Gpu& gpu, const Device& device)
-      : gpu_(gpu), driver_(gpu.driver_functions()), stream_(device), begun_(event()), done_(event()) {}
-  SideStream(const SideStream&) = delete;
-  SideStream& operator=(const SideStream&) = delete;
-
-  CUstream get() const { return static_cast<CUstream>(const_cast<void*>(stream_.impl()->key())); }
-  // What is started on it next follows all that has been started on the other one.
-  void follow() const { order(begun_.get(), gpu_.stream(), get()); }
-  // And the other way around.
-  void join() const { order(done_.get(), get(), gpu_.stream()); }
-
- private:
-  void order(CUevent event, CUstream first, CUstream then) const {
-    driver_.check(driver_.record_event(event, first), "recording an event");
-    driver_.check(driver_.stream_wait_event(then, event, 0), "waiting for an event");
-  }
-
-  using Event = std::unique_ptr<std::remove_pointer_t<CUevent>, CUresult (*)(CUevent)>;
-  Event event() const {
-    constexpr unsigned kNoTiming = 2;
-    CUevent made = nullptr;
-    gpu_.use();
-    driver_.check(driver_.create_event(&made, kNoTiming), "making an event");
-    return {made, driver_.destroy_event};
-  }
-
-  device::cuda::Gpu& gpu_;
-  const device::cuda::Driver& driver_;
-  const Stream stream_;
-  const Event begun_, done_;
-};
 
 // One rank's end.
 class Pieces : public external::LibraryCall {

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <functional>
 #include <map>
-#include <random>
 #include <thread>
 
 #include "dist/beside.h"
 #include "dist/group.h"
+#include "dist/random_program.h"
 #include "dist/timeout.h"
 #include "errors.h"
 #include "exec/plan.h"
@@ -112,6 +112,44 @@ TEST(OverlapPlan, EndsBeforeWhatNeedsIt) {
   EXPECT_EQ(ends_of(p), std::vector<size_t>(6, 0));
 }
 
+// On GPUs kernels meet other ranks, too.
+TEST(OverlapPlan, KernelsThatMeetRunBesideOthers) {
+  using namespace exec;
+  Plan p;
+  p.device = Device::cuda();
+  for (const char* name : {"x", "sum", "a", "b"}) p.buffers.push_back({name, DType::F32, 64, BufferRole::Temporary});
+  p.buffers.push_back({"peers", DType::I64, 1, BufferRole::Peers, "world"});
+  const auto launch = [](std::vector<int> buffers, std::vector<bool> written) {
+    Launch l;
+    l.buffers = std::move(buffers), l.written = std::move(written), l.bytes = 100000000;
+    return l;
+  };
+  CollectiveCall call{.name = "c", .group = "world"};
+  call.input.buffer = 2, call.output.buffer = 3;
+  const Launch sums = launch({0, 1, 4}, {false, true, true}), independent = launch({2, 3}, {false, true}), barrier = launch({4}, {true});
+  LibraryCall pieces, product;
+  pieces.buffers = product.buffers = {2, 2, 3};
+  pieces.problem = PiecesProblem{}, product.problem = external::CublasLtProblem{};
+  const auto end_with = [&](const StepPlan& last) {
+    p.steps = {sums, independent, last, independent};
+    return ends_of(p)[0];
+  };
+  EXPECT_EQ(end_with(independent), 4u);
+  EXPECT_EQ(end_with(product), 4u);
+  EXPECT_EQ(end_with(call), 4u) << "it comes behind it on the same stream";
+  EXPECT_EQ(end_with(launch({2, 3, 4}, {false, true, true})), 4u) << "so does another kernel that meets";
+  EXPECT_EQ(end_with(launch({1, 3, 4}, {false, true, true})), 2u) << "but not where it reads the result";
+  EXPECT_EQ(end_with(launch({1, 3}, {false, true})), 2u) << "it reads the result";
+  EXPECT_EQ(end_with(launch({0, 3}, {true, false})), 2u) << "it writes the input";
+  EXPECT_EQ(end_with(barrier), 2u) << "what ranks wait for there is not seen";
+  EXPECT_EQ(end_with(pieces), 2u) << "it writes to other ranks";
+  EXPECT_EQ(end_with(HostCall{}), 2u);
+  p.steps = {barrier, independent, independent};
+  EXPECT_EQ(ends_of(p), (std::vector<size_t>{0, 0, 0}));
+  p.steps = {sums, independent, call, launch({3}, {true})};
+  EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{3, 0, 3, 0})) << "no meeting leaves the stream that another is on";
+}
+
 CompileConfig config_of(Mode mode, bool overlaps) {
   CompileConfig config;
   config.mode = mode;
@@ -119,42 +157,6 @@ CompileConfig config_of(Mode mode, bool overlaps) {
   config.options["tune_database"] = "none";
   if (!overlaps) config.options["disable_passes"] = "overlap_collectives";
   return config;
-}
-
-// A program of some values that are made of each other at random, by all collectives and by what is computed beside them.
-std::vector<Tensor> random_program(unsigned seed, const Tensor& x, const Tensor& w) {
-  std::mt19937 draw(seed);
-  std::vector<Tensor> values{x, w};
-  const auto one = [&] { return values[draw() % values.size()]; };
-  for (int i = 0; i < 14; ++i) {
-    const Tensor a = one(), b = one();
-    switch (draw() % 8) {
-      case 0:
-        values.push_back(all_reduce(a, draw() % 2 ? "sum" : "max"));
-        break;
-      case 1:
-        values.push_back(slice(all_gather(a), 0, 0, x.size(0)));
-        break;
-      case 2:
-        values.push_back(broadcast(a, 1) - b);
-        break;
-      case 3:
-        values.push_back(matmul(a, b) * (1.0 / 512));
-        break;
-      case 4:
-        values.push_back(relu(a) - b * 0.5);
-        break;
-      case 5:
-        values.push_back(a * (1.0 / 16) + sum(b, 1, true) * 0.001);
-        break;
-      case 6:
-        values.push_back(tanh(a));
-        break;
-      default:
-        values.push_back(flip(a, {0}) + all_reduce(b, "avg"));
-    }
-  }
-  return {values[values.size() - 1], values[values.size() - 2], values[values.size() / 2]};
 }
 
 TEST(OverlapCollectives, ChangesNoBits) {
@@ -166,7 +168,7 @@ TEST(OverlapCollectives, ChangesNoBits) {
         for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>((i * 7 + shift + rank() * 5) % 23 - 11) / 16;
         return t;
       };
-      const auto fn = [&](const Tensor& x, const Tensor& w) { return random_program(seed, x, w); };
+      const auto fn = [&](const Tensor& x, const Tensor& w) { return test::random_program(seed, x, w); };
       const Mode mode = seed % 2 ? Mode::ReduceOverhead : Mode::Default;
       auto beside = compile(fn, config_of(mode, true)), apart = compile(fn, config_of(mode, false));
       for (int64_t round = 0; round < 4; ++round) {

@@ -137,7 +137,7 @@ class Gpu {
   std::unique_ptr<Graph> record(const std::function<void()>& work);
   // Within `work`: what is started next follows these launches alone, not the latest one.
   void record_after(std::span<const CUgraphNode> nodes);
-  // Within `work`: the latest launch, as a node of the graph.
+  // Within `work`: the latest launch on the calling thread's stream, as a node of the graph.
   CUgraphNode recorded_node() const;
   void launch(const Graph& graph);
   GraphMemory& graph_memory() { return graph_memory_; }

@@ -63,7 +63,7 @@ CUgraphNode Gpu::recorded_node() const {
   const CUgraphNode* last = nullptr;
   const void* edges = nullptr;
   size_t count = 0;
-  driver_.check(driver_.capture_info(recording_stream_, &status, &id, &graph, &last, &edges, &count), "asking for a recorded launch");
+  driver_.check(driver_.capture_info(stream(), &status, &id, &graph, &last, &edges, &count), "asking for a recorded launch");
   TOROID_CHECK(count == 1, "{} recorded launches are the latest", count);
   return last[0];
 }

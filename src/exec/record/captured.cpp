@@ -67,7 +67,7 @@ bool Captured::is_repeatable() const {
   });
 }
 
-void Captured::record(size_t segment, const Memory& memory, const std::vector<Stays>& stays, const std::function<void(size_t)>& run_step) {
+void Captured::record(size_t segment, const Memory& memory, const std::vector<Stays>& stays, const Steps& run) {
   const Segment& part = coverage_.segments[segment];
   auto is_placed = [&](int buffer) {  // its address is the lane's
     return std::any_of(placement_.places.begin(), placement_.places.end(), [&](auto& p) { return p.buffer == buffer; });
@@ -86,8 +86,9 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<St
   recording->record([&] {
     for (size_t s = part.first; s < part.last; ++s) {
       const auto* l = std::get_if<Launch>(&plan_.steps[s]);
+      run.begin(s);
       if (!l) {
-        run_step(s);
+        run.run(s);
         opaque_ = true;
         for (int i : opaque_buffers(plan_.steps[s])) settle(i);
       } else if (bound_->steps[s].tasks > 0) {
@@ -98,10 +99,12 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<St
           slots.push_back(travels(i) && moves ? i : -1);
         }
         if (may_spread) touched.push_back(touched_by(*l, bound_->steps[s], memory));
-        recording->add(*l, bound_->symbols, bound_->steps[s], pointers_of(plan_, *l, bound_->steps[s], memory), slots);
+        run.launch(s,
+                   [&] { recording->add(*l, bound_->symbols, bound_->steps[s], pointers_of(plan_, *l, bound_->steps[s], memory), slots); });
         steps_[segment].push_back(s);
       }
     }
+    run.end();
   });
   if (may_spread) width_ = recording->spread(order_of(touched));
   if (recording->launches() > 0 || opaque_) parts_[segment] = std::move(recording);

@@ -20,9 +20,14 @@ class Captured {
   const Lane* lane() const { return lane_; }
   const Placement& placement() const { return placement_; }
 
-  // Records segment number `segment` of the coverage. run_step runs a step that is no launch. What stays is recorded for its address,
-  // and a replay elsewhere is not served.
-  void record(size_t segment, const Memory& memory, const std::vector<Stays>& stays, const std::function<void(size_t)>& run_step);
+  // What the run that is recorded does: before a step; for one that is no launch; around a launch; and behind the last one.
+  struct Steps {
+    std::function<void(size_t)> begin, run;
+    std::function<void(size_t, const std::function<void()>& launch)> launch;
+    std::function<void()> end;
+  };
+  // Records segment number `segment` of the coverage. What stays is recorded for its address, and a replay elsewhere is not served.
+  void record(size_t segment, const Memory& memory, const std::vector<Stays>& stays, const Steps& run);
   // Whether nothing is launched in it at these sizes.
   bool is_empty(size_t segment) const { return parts_[segment] == nullptr; }
   // Forgets what was recorded; the lane is where its memory now is.

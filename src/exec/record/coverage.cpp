@@ -101,7 +101,8 @@ Coverage cover(const Plan& plan, int64_t min_launches, std::span<const std::stri
     return c;
   }
   std::vector<bool> begins(plan.steps.size() + 1, false);  // where a collective has ended that runs beside what is recorded
-  for (const size_t end : ends_of(plan)) begins[end] = true;
+  if (!plan.device.is_cuda())                              // whose recordings have their collectives
+    for (const size_t end : ends_of(plan)) begins[end] = true;
   for (size_t i = 0; i < plan.steps.size();) {
     Segment s{i, i, skip(i).reason.empty()};
     for (; s.last < plan.steps.size(); ++s.last) {

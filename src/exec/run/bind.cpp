@@ -24,7 +24,7 @@ class Binder {
   void bind(const StepPlan& step) {
     BoundStep s;
     if (auto* l = std::get_if<Launch>(&step)) {
-      for (int i : l->buffers) touch(i);
+      for (int i : l->buffers) touch(i), keep(i);
       bind(*l, s);
     } else if (auto* h = std::get_if<HostCall>(&step)) {
       for (auto& v : h->inputs) touch(v.buffer);
@@ -52,10 +52,13 @@ class Binder {
     r.last = std::max(r.last, now_);
   }
 
-  // What a collective works on that goes on beside later steps.
+  // The last step beside which the one that is being bound runs.
+  int last_beside() const { return std::max(now_, static_cast<int>(out_.ends[static_cast<size_t>(now_)]) - 1); }
+
+  // What a step works on that goes on beside later ones.
   void keep(int buffer) {
     const auto i = static_cast<size_t>(buffer);
-    const int last = std::max(now_, static_cast<int>(out_.ends[static_cast<size_t>(now_)]) - 1);
+    const int last = last_beside();
     used_[i].last = std::max(used_[i].last, last);
     if (ranges_[i].bytes > 0) ranges_[i].last = std::max(ranges_[i].last, last);
   }
@@ -106,10 +109,10 @@ class Binder {
 
   const Loaded::Step& part() const { return loaded_.steps[static_cast<size_t>(now_)]; }
 
-  // The number of a range that is alive during this step only; -1 for none.
+  // The number of a range that is alive while this step runs; -1 for none.
   int64_t add_scratch(int64_t bytes) {
     if (bytes <= 0) return -1;
-    ranges_.push_back({bytes, now_, now_});
+    ranges_.push_back({bytes, now_, last_beside()});
     return static_cast<int64_t>(ranges_.size()) - 1;
   }
 

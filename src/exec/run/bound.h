@@ -27,7 +27,7 @@ struct Bound : std::enable_shared_from_this<Bound> {
   std::vector<int64_t> offsets;  // per buffer, in the arena; -1: not there
   int64_t arena = 0, zeros = 0;  // bytes
   std::vector<BoundStep> steps;
-  std::vector<size_t> ends;  // of collectives that run beside what follows: before which step they end; 0: of others
+  std::vector<size_t> ends;  // of steps that run beside what follows (overlap.h): before which step they end; 0: of others
   std::vector<std::vector<int64_t>> output_sizes, input_strides;
   bool takes_donated = false;  // it is for calls that give up their donated inputs
   struct Donated {

@@ -114,11 +114,10 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, LateSizes* late, std::
 std::vector<Tensor> Executable::run_in(Run& run, Recorder::Way& way, std::span<const Tensor> arguments, std::span<const Tensor> into) {
   // The memory of a run that ends by an error serves the next one: nothing works on it any more.
   struct Ends {
+    const Executable& executable;
     Run& run;
-    ~Ends() {
-      if (!run.begun.empty()) distributed::Beside::own().end_all();
-    }
-  } const ends{run};
+    ~Ends() { executable.abandon_collectives(run); }
+  } const ends{*this, run};
   place_buffers(arguments, into, way.recorded.get(), run);
   if (way.recorded)
     replay(way, run);
@@ -164,7 +163,9 @@ void Executable::replay(Recorder::Way& way, Run& run) {
       continue;
     }
     if (way.record) {
-      c.record(i, memory, stay, [&](size_t s) { run_step(s, run); });
+      c.record(i, memory, stay,
+               {[&](size_t s) { end_collectives(s + 1, run); }, [&](size_t s) { run_step(s, run); },
+                [&](size_t s, auto& launch) { on_stream(s, run, launch); }, [&] { end_collectives(plan_.steps.size() + 1, run); }});
       for (auto* communicator : communicators_) c.calls(i).push_back({communicator, communicator->take_captured()});
     }
     if (c.is_empty(i)) continue;

@@ -78,11 +78,16 @@ class Executable {
   void run_steps(const Segment& steps, Run& run);
   void watch_step(size_t step, Run& run);  // run_step for the observer, and by name
   void run_step(size_t step, Run& run);
-  void run_launch(const Launch& l, const BoundStep& s, Run& run);
+  void run_launch(const Launch& l, size_t step, Run& run);
   void run_host_call(const HostCall& h, Run& run);
   void run_library_call(const LibraryCall& c, size_t step, Run& run);
   void run_collective(const CollectiveCall& c, size_t step, Run& run);  // run_collective.cpp
-  static void end_collectives(size_t before, Run& run);                 // those that a step before number `before` waits for
+  // What runs beside the steps that follow, until one needs it (overlap.h): that step's number; 0 for what the next one waits for.
+  size_t end_of(size_t step, const Run& run) const;
+  // On a GPU: `work`, which starts the step, on the lane's side stream where it runs beside others.
+  void on_stream(size_t step, Run& run, const std::function<void()>& work) const;
+  void end_collectives(size_t before, Run& run) const;  // those that a step before number `before` waits for
+  void abandon_collectives(Run& run) const;             // of a run that fails: nothing of it goes on beside what comes next
   Tensor tensor_at(const HostCall::View& v, const Run& run) const;
   int64_t nanoseconds_of(size_t step, const std::function<void()>& work) const;
 

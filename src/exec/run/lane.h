@@ -4,6 +4,7 @@
 #include <span>
 #include <thread>
 
+#include "device/cuda/side_stream.h"
 #include "device/index_faults.h"
 #include "device/memory.h"
 #include "exec/record/shared_results.h"
@@ -16,8 +17,9 @@ namespace toroid::exec {
 struct Lane {
   std::shared_ptr<Storage> arena, zeros;
   SharedResults results;
-  std::thread::id owner;               // whose results they are
-  device::StreamKey stream = nullptr;  // the only one whose work uses it: its order keeps runs apart
+  std::thread::id owner;                           // whose results they are
+  device::StreamKey stream = nullptr;              // the only one whose work uses it: its order keeps runs apart
+  std::unique_ptr<device::cuda::SideStream> side;  // for collectives between GPUs; made where one needs it
 };
 
 // The stream that the calling thread's work on a device goes to.

@@ -6,12 +6,13 @@
 
 namespace toroid::exec {
 
-// Of each step: for a collective on the CPU the number of the first later step that needs its result, or its memory, or that may meet other
-// ranks by itself; the number of steps where there is none. It may run until that step begins. 0 for other steps, and for collectives that
-// the next step waits for. None overlaps where the option disable_passes names overlap_collectives.
+// Of each step: for one in which ranks give each other something (a CollectiveCall, or a kernel that does it) the number of the first later
+// step that needs its result, or its memory, or that may meet other ranks by itself; the number of steps where there is none. It may run
+// until that step begins. 0 for other steps, and where the next step waits for it. None overlaps where the option disable_passes names
+// overlap_collectives.
 std::vector<size_t> ends_of(const Plan& plan);
 
-// The same with sizes known, without those beside which there is less work than it takes to hand a collective to another thread.
+// The same with sizes known, without those beside which there is less work than it takes to hand a collective to another thread or stream.
 std::vector<size_t> worthwhile_ends(const Plan& plan, const Symbols& symbols);
 
 }  // namespace toroid::exec

@@ -52,7 +52,7 @@ void Executable::run_collective(const CollectiveCall& c, size_t step, Run& run) 
   what.in = in.raw_data(), what.out = out.raw_data();
   if (!plan_.device.is_cuda()) {
     if (run.capture) return capture_call(c, [c, what] { meet(c, what); });
-    const size_t end = run.late || observer_ ? 0 : run.bound.ends[step];
+    const size_t end = end_of(step, run);
     if (end == 0) return meet(c, std::move(what));
     Group& group = distributed::current_world().group(c.group);
     check_ranks(c, group);
@@ -61,7 +61,7 @@ void Executable::run_collective(const CollectiveCall& c, size_t step, Run& run) 
   }
   if (auto& communicator = loaded_.steps[step].communicator) {
     check_ranks(c, distributed::current_world().group(c.group));
-    return communicator->enqueue(what, device::cuda::gpu(plan_.device.index).stream());
+    return on_stream(step, run, [&] { communicator->enqueue(what, device::cuda::gpu(plan_.device.index).stream()); });
   }
   device::refuse_in_capture(plan_.device, c.name + ", whose ranks meet on the host,");
   const Tensor given = moved(in, Device::cpu()), taken = Tensor::empty(out.sizes(), out.dtype());
@@ -70,13 +70,45 @@ void Executable::run_collective(const CollectiveCall& c, size_t step, Run& run) 
   copy_elements(taken, out);
 }
 
-void Executable::end_collectives(size_t before, Run& run) {
+size_t Executable::end_of(size_t step, const Run& run) const { return run.late || observer_ ? 0 : run.bound.ends[step]; }
+
+void Executable::on_stream(size_t step, Run& run, const std::function<void()>& work) const {
+  const size_t end = end_of(step, run);
+  if (end == 0) return work();
+  device::cuda::Gpu& gpu = device::cuda::gpu(plan_.device.index);
+  if (!run.lane.side) run.lane.side = std::make_unique<device::cuda::SideStream>(gpu, plan_.device);
+  device::cuda::SideStream& side = *run.lane.side;
+  side.follow();
+  struct Beside {
+    device::cuda::Gpu& gpu;
+    const device::cuda::CUstream before;
+    ~Beside() { gpu.set_stream(before); }
+  } const beside{gpu, gpu.set_stream(side.get())};
+  run.begun.push_back({end, 0});
+  work();
+  run.begun.back().number = side.mark();
+}
+
+void Executable::end_collectives(size_t before, Run& run) const {
   uint64_t last = 0;
   std::erase_if(run.begun, [&](const Run::Begun& b) {
     if (b.end < before) last = std::max(last, b.number);
     return b.end < before;
   });
-  if (last > 0) distributed::Beside::own().end(last);
+  if (last == 0) return;
+  if (plan_.device.is_cuda())
+    run.lane.side->join(last);
+  else
+    distributed::Beside::own().end(last);
+}
+
+void Executable::abandon_collectives(Run& run) const {
+  if (run.begun.empty()) return;
+  if (!plan_.device.is_cuda()) return distributed::Beside::own().end_all();
+  try {
+    run.lane.side->join();
+  } catch (const EnvironmentError&) {  // the GPU is of no use any more; whoever waits for it is told
+  }
 }
 
 }  // namespace toroid::exec

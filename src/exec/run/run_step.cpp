@@ -28,7 +28,7 @@ void Executable::run_steps(const Segment& steps, Run& run) {
 void Executable::run_step(size_t i, Run& run) {
   const StepPlan& step = plan_.steps[i];
   if (auto* l = std::get_if<Launch>(&step))
-    run_launch(*l, run.bound.steps[i], run);
+    run_launch(*l, i, run);
   else if (auto* h = std::get_if<HostCall>(&step))
     run_host_call(*h, run);
   else if (auto* c = std::get_if<LibraryCall>(&step))
@@ -46,9 +46,11 @@ Tensor Executable::tensor_at(const HostCall::View& v, const Run& run) const {
   return Tensor::from_blob(data, evaluate(v.sizes, symbols), v.dtype, evaluate(v.strides, symbols), nullptr, plan_.device);
 }
 
-void Executable::run_launch(const Launch& l, const BoundStep& s, Run& run) {
+void Executable::run_launch(const Launch& l, size_t step, Run& run) {
+  const BoundStep& s = run.bound.steps[step];
   const std::vector<void*> pointers = pointers_of(plan_, l, s, {run.lane, run.memory.at});
-  if (plan_.device.is_cuda()) return GpuLaunch(l, *s.kernel, run.bound.symbols).run(device::cuda::gpu(plan_.device.index), pointers);
+  if (plan_.device.is_cuda())
+    return on_stream(step, run, [&] { GpuLaunch(l, *s.kernel, run.bound.symbols).run(device::cuda::gpu(plan_.device.index), pointers); });
   const device::cpu::Launch launch{s.kernel->function, pointers.data(), s.params.data(), s.tasks, s.alone,
                                    pointers.back(),    s.scratch_bytes, s.threads};
   if (auto* recorder = device::cpu::recorder()) return recorder->add_launch(l.name, launch, pointers, s.params);

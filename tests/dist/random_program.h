@@ -1,0 +1,49 @@
+// Programs with collectives for tests of their order.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "toroid/collectives.h"
+#include "toroid/ops.h"
+
+namespace toroid::test {
+
+// A program of some values that are made of each other at random, by all collectives and by what is computed beside them.
+inline std::vector<Tensor> random_program(unsigned seed, const Tensor& x, const Tensor& w) {
+  using namespace distributed;
+  std::mt19937 draw(seed);
+  std::vector<Tensor> values{x, w};
+  const auto one = [&] { return values[draw() % values.size()]; };
+  for (int i = 0; i < 14; ++i) {
+    const Tensor a = one(), b = one();
+    switch (draw() % 8) {
+      case 0:
+        values.push_back(all_reduce(a, draw() % 2 ? "sum" : "max"));
+        break;
+      case 1:
+        values.push_back(slice(all_gather(a), 0, 0, x.size(0)));
+        break;
+      case 2:
+        values.push_back(broadcast(a, 1) - b);
+        break;
+      case 3:
+        values.push_back(matmul(a, b) * (1.0 / 512));
+        break;
+      case 4:
+        values.push_back(relu(a) - b * 0.5);
+        break;
+      case 5:
+        values.push_back(a * (1.0 / 16) + sum(b, 1, true) * 0.001);
+        break;
+      case 6:
+        values.push_back(tanh(a));
+        break;
+      default:
+        values.push_back(flip(a, {0}) + all_reduce(b, "avg"));
+    }
+  }
+  return {values[values.size() - 1], values[values.size() - 2], values[values.size() / 2]};
+}
+
+}  // namespace toroid::test
