@@ -21,16 +21,7 @@ namespace {
 
 using namespace distributed;
 
-CompileConfig config_of(Mode mode, bool overlaps) {
-  CompileConfig config;
-  config.mode = mode;
-  config.fullgraph = true;
-  config.options["tune_database"] = "none";
-  if (!overlaps) config.options["disable_passes"] = "overlap_collectives";
-  return config;
-}
-
-std::string bytes_of(const Tensor& t) {
+std::string bits_of(const Tensor& t) {
   const Tensor dense = t.to(Device::cpu()).contiguous();
   return std::string(reinterpret_cast<const char*>(dense.raw_data()), static_cast<size_t>(dense.numel()) * size_of(dense.dtype()));
 }
@@ -49,12 +40,12 @@ TEST(GpuOverlap, ChangesNoBits) {
       };
       const auto fn = [&](const Tensor& x, const Tensor& w) { return test::random_program(seed, x, w); };
       const Mode mode = seed % 2 ? Mode::ReduceOverhead : Mode::Default;
-      auto beside = compile(fn, config_of(mode, true)), apart = compile(fn, config_of(mode, false));
+      auto beside = compile(fn, test::config_of(mode, true)), apart = compile(fn, test::config_of(mode, false));
       for (int64_t round = 0; round < 4; ++round) {
         const Tensor x = brought(round), w = brought(100);
         const auto want = apart(x, w), found = beside(x, w);
         for (size_t i = 0; i < want.size(); ++i)
-          ASSERT_TRUE(bytes_of(want[i]) == bytes_of(found[i]))
+          ASSERT_TRUE(bits_of(want[i]) == bits_of(found[i]))
               << "seed " << seed << ", round " << round << ", result " << i << ", rank " << rank();
       }
     });
@@ -79,7 +70,7 @@ TEST(GpuOverlap, SumsRunBesideProducts) {
           }
           return out;
         };
-        auto beside = compile(step, config_of(mode, true)), apart = compile(step, config_of(mode, false));
+        auto beside = compile(step, test::config_of(mode, true)), apart = compile(step, test::config_of(mode, false));
         const auto ms_of = [&](auto& fn) {
           barrier();
           return device::cuda::gpu(rank()).time_ms([&] { fn(x, w); });

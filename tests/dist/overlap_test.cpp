@@ -150,15 +150,6 @@ TEST(OverlapPlan, KernelsThatMeetRunBesideOthers) {
   EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{3, 0, 3, 0})) << "no meeting leaves the stream that another is on";
 }
 
-CompileConfig config_of(Mode mode, bool overlaps) {
-  CompileConfig config;
-  config.mode = mode;
-  config.fullgraph = true;
-  config.options["tune_database"] = "none";
-  if (!overlaps) config.options["disable_passes"] = "overlap_collectives";
-  return config;
-}
-
 TEST(OverlapCollectives, ChangesNoBits) {
   for (unsigned seed = 0; seed < 24; ++seed)
     run_local(2, [seed] {
@@ -170,7 +161,7 @@ TEST(OverlapCollectives, ChangesNoBits) {
       };
       const auto fn = [&](const Tensor& x, const Tensor& w) { return test::random_program(seed, x, w); };
       const Mode mode = seed % 2 ? Mode::ReduceOverhead : Mode::Default;
-      auto beside = compile(fn, config_of(mode, true)), apart = compile(fn, config_of(mode, false));
+      auto beside = compile(fn, test::config_of(mode, true)), apart = compile(fn, test::config_of(mode, false));
       for (int64_t round = 0; round < 4; ++round) {
         const Tensor x = brought(round), w = brought(100);
         const auto want = apart(x, w), found = beside(x, w);
@@ -201,7 +192,7 @@ TEST(OverlapCollectives, WaitsBesideTheWork) {
   for (const Mode mode : {Mode::Default, Mode::ReduceOverhead})
     run_local(2, [mode] {
       const Tensor x = Tensor::full({1000}, rank() + 1.0, DType::F32), w = Tensor::full({512, 512}, 0.25, DType::F32);
-      auto beside = compile(sum_beside_work, config_of(mode, true)), apart = compile(sum_beside_work, config_of(mode, false));
+      auto beside = compile(sum_beside_work, test::config_of(mode, true)), apart = compile(sum_beside_work, test::config_of(mode, false));
       for (int call = 0; call < 3; ++call) beside(x, w), apart(x, w);
       static std::atomic<double> late{0};
       // How long the work alone takes, measured where nobody is late.
@@ -235,7 +226,7 @@ TEST(OverlapCollectives, ErrorsComeWhereItEnds) {
   const test::TimeoutScope limit("500");
   run_local(2, [] {
     const Tensor x = Tensor::full({1000}, 1, DType::F32), w = Tensor::full({512, 512}, 0.25, DType::F32);
-    auto beside = compile(sum_beside_work, config_of(Mode::Default, true));
+    auto beside = compile(sum_beside_work, test::config_of(Mode::Default, true));
     beside(x, w);
     if (rank() == 1) {
       std::this_thread::sleep_for(milliseconds(1500));
@@ -246,7 +237,7 @@ TEST(OverlapCollectives, ErrorsComeWhereItEnds) {
   });
   run_local(2, [] {
     const Tensor x = Tensor::full({1000 + rank()}, 1, DType::F32), w = Tensor::full({512, 512}, 0.25, DType::F32);
-    CompileConfig config = config_of(Mode::Default, true);
+    CompileConfig config = test::config_of(Mode::Default, true);
     auto beside = compile(sum_beside_work, config);
     const std::string told = test::user_error([&] { beside(x, w); });
     EXPECT_TRUE(contains(told, "do not fit together: rank 1 called all_reduce(sum) of f32[1001]")) << told;

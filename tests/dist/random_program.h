@@ -5,9 +5,19 @@
 #include <vector>
 
 #include "toroid/collectives.h"
+#include "toroid/compile.h"
 #include "toroid/ops.h"
 
 namespace toroid::test {
+
+inline CompileConfig config_of(Mode mode, bool overlaps) {
+  CompileConfig config;
+  config.mode = mode;
+  config.fullgraph = true;
+  config.options["tune_database"] = "none";
+  if (!overlaps) config.options["disable_passes"] = "overlap_collectives";
+  return config;
+}
 
 // A program of some values that are made of each other at random, by all collectives and by what is computed beside them.
 inline std::vector<Tensor> random_program(unsigned seed, const Tensor& x, const Tensor& w) {
