@@ -72,16 +72,17 @@ TEST(Json, Cache) {
   const TempFolder folder;
   const std::string own = "TOROID_CACHE_PROGRAMS=1 TOROID_CACHE_DIR=" + (folder / "cache");
   ASSERT_EQ(toroid_command("run " + kEncoder + "core.pt2 --inputs " + kEncoder + "in.safetensors", own).code, 0);
-  int64_t kernels = 0;
+  int64_t kernels = 0, programs = 0;
   expect_json(
-      "cache stats", [&](const import::Json& r) { kernels = r.at("kernels").as_int(); }, 0, own);
+      "cache stats", [&](const import::Json& r) { kernels = r.at("kernels").as_int(), programs = r.at("programs").as_int(); }, 0, own);
   EXPECT_GT(kernels, 0);
+  EXPECT_EQ(programs, 1);
   expect_json(
-      "cache list", [&](const import::Json& r) { EXPECT_EQ(static_cast<int64_t>(r.size()), kernels); }, 0, own);
+      "cache list", [&](const import::Json& r) { EXPECT_EQ(static_cast<int64_t>(r.size()), kernels + programs); }, 0, own);
   expect_json(
       "cache export " + (folder / "all"), [&](const import::Json& r) { EXPECT_EQ(r.at("kernels").as_int(), kernels); }, 0, own);
   expect_json(
-      "cache clear", [&](const import::Json& r) { EXPECT_EQ(r.at("removed").as_int(), kernels); }, 0, own);
+      "cache clear", [&](const import::Json& r) { EXPECT_EQ(r.at("removed").as_int(), kernels + programs); }, 0, own);
   expect_json(
       "cache list", [](const import::Json& r) { EXPECT_EQ(r.size(), 0u); }, 0, own);
 }
