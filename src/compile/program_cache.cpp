@@ -316,7 +316,8 @@ CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const
   const int64_t began = wall_clock_ns();
   auto graph = source.graph();
   if (outputs && source.outputs) *outputs = source.outputs();
-  const std::string refusal = is_tuned_later(*graph, setup) ? "it runs before it is tuned" : refusal_to_keep(*graph, setup.device);
+  const std::string refusal =
+      is_tuned_later(*graph, setup) ? "it runs before it is tuned" : refusal_to_keep(*graph, setup.device, source.bound);
   return CompiledModel::make(std::move(graph), setup, {}, [&](const exec::Loadable& made, const CompileReport& report) {
     if (!refusal.empty()) return count_bypass(key, refusal);
     std::optional<Keeping> keeping = prepare(key, made, report, source, watch.ms(), began);

@@ -8,8 +8,10 @@
 #include "compile/source_revision.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/launch.h"
+#include "device/cuda/gpu.h"
 #include "exec/layout.h"
 #include "exec/plan_file.h"
+#include "extern/gpu_libraries.h"
 #include "jit/jit.h"
 #include "ops/custom.h"
 #include "package/manifest.h"
@@ -31,6 +33,12 @@ std::string text_of(const device::HostInfo& host) {
   const auto& [isa, f16c, bf16, vnni, model, l1d, l2, l3, line, cores] = host;
   return fmt::format("{}, {} f16c {} bf16 {} vnni {}, caches {} {} {} lines {}, {} cores", model, device::name_of(isa), f16c, bf16, vnni,
                      l1d, l2, l3, line, cores);
+}
+
+// And of a GPU, whichever of several alike it is.
+std::string text_of(const device::cuda::GpuInfo& gpu) {
+  const auto& [name, architecture, bus, driver, multiprocessors, memory, l2, shared] = gpu;
+  return fmt::format("{}, {}, driver {}, {} multiprocessors, caches {} {}", name, architecture, driver, multiprocessors, l2, shared);
 }
 
 // Of tensors that a program is bound to: which are the same, and which have memory in common, by the first that each meets.
@@ -82,6 +90,10 @@ ProgramKey key_of(std::string subject, const Setup& setup) {
   key.add("compiler", jit::compiler_revision(target->facts().isa));
   key.add("target", fmt::format("{}; {}", target->code_for(), text_of(target->facts())));
   key.add("processor", text_of(device::host()));
+  if (setup.device.is_cuda()) {
+    key.add("GPU", text_of(device::cuda::gpu(setup.device.index).info()));
+    if (tunes(options.mode())) key.add("libraries", external::gpu_libraries());
+  }
   key.add("options", options.key());
   if (const std::string lock = hash_of_lock_file(options); !lock.empty()) key.add("lock file", lock);
   if (!setup.donated.empty()) key.add("donated inputs", fmt::format("{}", fmt::join(setup.donated, ", ")));
@@ -143,7 +155,6 @@ std::string refusal_to_keep(const Setup& setup) {
 #ifdef TOROID_MUTANTS
   return "this library has planted bugs";
 #endif
-  if (setup.device.is_cuda()) return "of programs for a GPU the kernels alone are kept";
   const CompileOptions& o = setup.options;
   if (!o.get(options::kKernelDir).empty()) return "the option kernel_dir names kernels that may be edited at any time";
   if (o.get(options::kCompileDebug)) return "the option compile_debug asks for what a compile writes";
@@ -154,12 +165,13 @@ std::string refusal_to_keep(const Setup& setup) {
   return "";
 }
 
-std::string refusal_to_keep(const graph::Graph& g, const Device& device) {
+std::string refusal_to_keep(const graph::Graph& g, const Device& device, std::span<const Tensor> bound) {
   if (any_node(g, [](const graph::Node& n) { return n.op->collective; })) return "ranks compile programs with collectives together";
   if (any_node(g, [](const graph::Node& n) { return ops::is_registered(*n.op); })) return "nobody knows when a custom operation changes";
-  // Its copy there would be stored in its place, and the next program bound to that.
-  if (std::any_of(g.inputs.begin(), g.inputs.end(), [&](auto& in) { return in.data.defined() && in.data.device() != device; }))
-    return "it captures a tensor of another device";
+  // Its copy there would be stored in its place, and the next program bound to that. The elements of constants are part of the key.
+  for (size_t i = 0; i < bound.size(); ++i)
+    if (bound[i].defined() && bound[i].device() != device && g.inputs[i].kind != graph::InputKind::Constant)
+      return "it captures a tensor of another device";
   return "";
 }
 

@@ -1,6 +1,7 @@
 // What decides what a compile makes, part by part: the key of a program that is kept on disk.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ std::string difference(const ProgramKey& was, const ProgramKey& now);
 
 // Why programs that are compiled so are not kept; empty where they are.
 std::string refusal_to_keep(const Setup& setup);
-std::string refusal_to_keep(const graph::Graph& g, const Device& device);
+// bound: by input of the graph, the tensor that the program runs on; empty: a model's own, which are kept with it.
+std::string refusal_to_keep(const graph::Graph& g, const Device& device, std::span<const Tensor> bound);
 
 }  // namespace toroid::compiler

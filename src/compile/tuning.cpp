@@ -32,16 +32,6 @@ class RegionBuild : public tune::Build {
 };
 
 // Versions of those that are here: choices name their proposals by number.
-std::string gpu_libraries() {
-  std::string out;
-  for (auto version : {external::cublaslt_version, external::cudnn_version}) try {
-      out += ", " + version();
-    } catch (const EnvironmentError&) {
-      out += ", none";
-    }
-  return out;
-}
-
 }  // namespace
 
 Tuned choose(Lowered in, const Job& job, CompileReport& report) {
@@ -87,7 +77,7 @@ std::unique_ptr<tune::Memory> memory_for(const target::Target& target, const Com
   sources.retry_hours = options.get(options::kTuneRetryHours);
   const char* steps = options.get(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
   const char* bits = options.get(options::kTuneStrict) ? ", equal bits" : "";              // what is refused for them is not elsewhere
-  const std::string libraries = target.facts().device.is_cuda() ? gpu_libraries() : "";
+  const std::string libraries = target.facts().device.is_cuda() ? ", " + external::gpu_libraries() : "";
   return std::make_unique<tune::Memory>(
       target.facts().key, fmt::format("{}, {}{}{}{}", kGenerators, jit::compiler_revision(target.facts().isa), libraries, steps, bits),
       std::move(sources));

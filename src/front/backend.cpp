@@ -98,8 +98,8 @@ Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options)
       return run_by(std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::make(std::move(program), setup)), frozen);
     const graph::Graph& g = *program;
     compiler::ProgramSource source{[&] { return std::move(program); }};
-    source.refusal = compiler::refusal_to_keep(g, setup.device);
     for (auto& in : g.inputs) source.bound.push_back(in.data);
+    source.refusal = compiler::refusal_to_keep(g, setup.device, source.bound);
     const auto key = [&] {
       auto made = compiler::key_of(g.name, setup);
       add_graph(made, g, setup);

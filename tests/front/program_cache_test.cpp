@@ -19,6 +19,7 @@
 #include "errors.h"
 #include "exec/steps.h"
 #include "exec/stored.h"
+#include "front/cache_scratch.h"
 #include "front/compile_model.h"
 #include "import/load_model.h"
 #include "import/onnx_builder.h"
@@ -36,27 +37,8 @@ using test::bit_difference;
 using test::contains;
 using test::inputs_of;
 using test::kModels;
+using test::Scratch;
 using test::TempFolder;
-
-// A folder for the cache, and what happens within its life.
-struct Scratch {
-  TempFolder folder;
-  ScopedOption dir{"cache_dir", folder.path.string()}, on{"cache_programs", "1"}, cache{"cache", "1"};
-  ProgramCacheCounters before = program_cache_counters();
-
-  int64_t hits() const { return program_cache_counters().hits - before.hits; }
-  int64_t misses() const { return program_cache_counters().misses - before.misses; }
-  int64_t kept() const { return program_cache_counters().kept - before.kept; }
-  int64_t damaged() const { return program_cache_counters().damaged - before.damaged; }
-  int64_t bypasses() const { return program_cache_counters().bypasses - before.bypasses; }
-  int64_t waits() const { return program_cache_counters().waits - before.waits; }
-  std::vector<fs::path> files(const std::string& extension) const {
-    std::vector<fs::path> out;
-    for (auto& f : fs::recursive_directory_iterator(folder.path))
-      if (f.path().extension() == extension) out.push_back(f.path());
-    return out;
-  }
-};
 
 // What is logged of the cache.
 struct CacheLog {

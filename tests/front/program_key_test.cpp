@@ -83,8 +83,12 @@ TEST(ProgramKey, WatchedRunsAreNotKept) {
 TEST(ProgramKey, TensorsOfOtherDevicesAreNotKept) {
   auto g = graph::parse("graph \"g\"(%x: f32[2], param %w: f32[2]) {\n  %y: f32[2] = aten.add.Tensor(%x, %w)\n  return %y\n}\n");
   g->inputs[1].data = Tensor::full(std::vector<int64_t>{2}, 1);
-  EXPECT_EQ(refusal_to_keep(*g, Device::cpu()), "");
-  EXPECT_TRUE(contains(refusal_to_keep(*g, Device::cuda()), "captures a tensor of another device"));
+  const std::vector<Tensor> bound = {{}, g->inputs[1].data};
+  EXPECT_EQ(refusal_to_keep(*g, Device::cpu(), bound), "");
+  EXPECT_TRUE(contains(refusal_to_keep(*g, Device::cuda(), bound), "captures a tensor of another device"));
+  EXPECT_EQ(refusal_to_keep(*g, Device::cuda(), {}), "") << "a model's own weights are kept with its program";
+  g->inputs[1].kind = graph::InputKind::Constant;
+  EXPECT_EQ(refusal_to_keep(*g, Device::cuda(), bound), "") << "its elements are part of the key";
 }
 
 // Each part, in the place of which another value is another key that names it.
