@@ -5,8 +5,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "compile/pipeline.h"
-#include "extern/cublaslt/cublaslt.h"
-#include "extern/cudnn/cudnn.h"
+#include "extern/gpu_libraries.h"
 #include "jit/jit.h"
 
 namespace toroid::compiler {

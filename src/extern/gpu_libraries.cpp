@@ -2,6 +2,7 @@
 
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/cudnn/cudnn.h"
+#include "toroid/error.h"
 
 namespace toroid::external {
 

@@ -59,7 +59,7 @@ struct Steps {
 };
 const Steps kSteps[] = {
     // Its kernels leave room on multiprocessors, and want memory of the own GPU alone.
-    {"loops", [](const Tensor& y, const Tensor&) { return flip(flip(flip(y * 1.5, {1}) * 0.5, {1}) + 0.25, {0}); }, 0.92},
+    {"loops", [](const Tensor& y, const Tensor&) { return softmax(softmax(softmax(softmax(y, 1), 0), 1) * 0.5, 0); }, 0.9},
     // Tiles of products hold all multiprocessors until they are done: little is won.
     {"products", [](const Tensor& y, const Tensor& w) { return matmul(y, w); }, 1.06}};
 

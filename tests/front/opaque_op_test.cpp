@@ -105,7 +105,7 @@ TEST(OpaqueOp, IsOneStepAndItsNeighboursFuse) {
 TEST(OpaqueOp, IsInNoProgramThatIsKept) {
   const auto with = [](bool opaque) {
     const auto g = graph_of([&](auto& in) { return opaque ? cumulate()(in[0]) : relu(in[0]); }, {counting({4, 8})});
-    return compiler::refusal_to_keep(*g, Device::cpu());
+    return compiler::refusal_to_keep(*g, Device::cpu(), {});
   };
   EXPECT_EQ(with(false), "");
   EXPECT_TRUE(has_all(with(true), {"custom operation"}));
