@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "cli/graph_text.h"
 #include "cli/tensor_files.h"
 #include "cli/verify_onnx.h"
 #include "import/load_model.h"
@@ -117,6 +118,26 @@ Tensor plain_input(const graph::Input& in) {
   return nn::Init(kSeed, dtype).normal(sizes, 0, 1);
 }
 
+// A model file, or the text of a graph, which has no weights: they are plain numbers.
+std::unique_ptr<graph::Graph> load(const std::string& path, const std::vector<Tensor>& inputs,
+                                   std::vector<std::string>* outputs = nullptr) {
+  if (!is_graph_text(path)) return import::load_model(path, inputs, nullptr, outputs);
+  auto g = read_graph(path);
+  for (auto& in : g->inputs)
+    if (in.kind != graph::InputKind::User && !in.data.defined()) in.data = plain_input(in);
+  return g;
+}
+
+// Of the user inputs of a model file or of a graph's text.
+std::vector<std::string> names_of_inputs(const std::string& path) {
+  if (!is_graph_text(path)) return import::input_names(path);
+  std::vector<std::string> out;
+  const auto g = read_graph(path);
+  for (auto& in : g->inputs)
+    if (in.kind == graph::InputKind::User) out.push_back(in.name.empty() ? in.value->name : in.name);
+  return out;
+}
+
 void refuse_options_of_built_in(const BenchArgs& args) {
   TOROID_USER_CHECK(args.of_built_in.empty(),
                     "{}: {} of built-in models; the sizes and dtypes of a model file are its own: give tensors of other sizes by --inputs, "
@@ -132,18 +153,18 @@ BenchSubject file_subject(const BenchArgs& args) {
   auto folder = std::filesystem::path(args.model).parent_path(), beside = folder / "in.safetensors";
   if (inputs.empty() && std::filesystem::exists(beside)) inputs = beside.string();
   if (!inputs.empty()) {
-    auto calls = read_calls(inputs, [&] { return input_names(args.model); });
+    auto calls = read_calls(inputs, [&] { return names_of_inputs(args.model); });
     if (!calls.calls.empty())
       for (auto& [index, t] : calls.calls[0]) s.inputs.push_back(t);
   }
   if (inputs.empty() && is_onnx_case(folder)) s.inputs = onnx_case_inputs(folder);
-  auto g = import::load_model(args.model, s.inputs);
+  auto g = load(args.model, s.inputs);
   const bool plain = s.inputs.empty();
   for (auto& in : g->inputs) {
     if (in.data.defined()) s.weight_bytes += in.data.numel() * static_cast<int64_t>(size_of(in.data.dtype()));
     if (in.kind == graph::InputKind::User && plain) s.inputs.push_back(plain_input(in));
   }
-  s.graph = [path = args.model, inputs = s.inputs] { return import::load_model(path, inputs); };
+  s.graph = [path = args.model, inputs = s.inputs] { return load(path, inputs); };
   return s;
 }
 
@@ -186,10 +207,10 @@ std::unique_ptr<graph::Graph> make_graph(const BenchArgs& args, std::vector<std:
   refuse_options_of_built_in(args);
   std::vector<Tensor> inputs;
   if (!args.inputs.empty()) {
-    const auto calls = read_calls(args.inputs, [&] { return input_names(args.model); });
+    const auto calls = read_calls(args.inputs, [&] { return names_of_inputs(args.model); });
     for (auto& [index, t] : calls.calls.at(0)) inputs.push_back(t);
   }
-  return import::load_model(args.model, inputs, nullptr, outputs);
+  return load(args.model, inputs, outputs);
 }
 
 const std::vector<std::string>& mode_names() {

@@ -85,7 +85,8 @@ int inspect(const InspectArgs& args);
 
 struct OptArgs {
   std::string graph, passes;
-  bool list = false;  // the tables of passes, and nothing else
+  bool pipeline = false;  // all passes of inference
+  bool list = false;      // the tables of passes, and nothing else
   bool json = false;
 };
 int opt(const OptArgs& args);
@@ -127,6 +128,13 @@ struct OptionsArgs {
 };
 // Lists the options of the library.
 int options(const OptionsArgs& args);
+
+struct OpsArgs {
+  std::string name;  // as people write it, "aten::add"; empty: all
+  bool json = false;
+};
+// Says whether there is an operation: 0 yes, 1 no.
+int list_operations(const OpsArgs& args);
 
 struct WhyArgs {
   BenchArgs subject;

@@ -37,6 +37,7 @@ struct Command {
   DiffArgs differing;
   CacheArgs cache;
   OptionsArgs options;
+  OpsArgs operations;
   WhyArgs why;
   LaunchArgs launch;
   TrainArgs trained;
@@ -116,6 +117,8 @@ struct Command {
                   [this] { return toroid::cli::opt(opt); });
     o->add_option("graph", opt.graph, "The text of a graph (inspect --graph) or of a program (program_lowered.txt of a debug folder)");
     o->add_option("--passes", opt.passes, "Names separated by commas, in order; none: it is only verified");
+    o->add_flag("--pipeline", opt.pipeline, "All passes of the pipeline of inference, in order; of a program those of the CPU")
+        ->excludes("--passes");
     o->add_flag("--list", opt.list, "List the passes of graphs and of programs, in the order in which a compile runs them");
     o->add_flag("--json", opt.json, "Machine-readable output; a graph or a program is one text in it");
 
@@ -165,6 +168,12 @@ struct Command {
     s->add_option("word", options.word, "Only options that have it in their name or their description");
     s->add_flag("--json", options.json, "Machine-readable output");
 
+    auto* q = add("ops", "Say whether there is an operation, how it is defined and differentiated; or list all.",
+                  [this] { return list_operations(operations); });
+    q->add_option("name", operations.name, "Its name as PyTorch writes it: aten::add, add.Tensor, torch.special.erfcx");
+    q->add_flag("--json", operations.json, "Machine-readable output");
+    q->footer("Exit codes: 0 there is one, 1 there is none (near names are told, and what is known about it).");
+
     auto* w = add("why", "Compile a model and say what was done, and what was not.", [this] { return toroid::cli::why(why); });
     add_graph(w, why.subject);
     w->add_option("--choice", why.choice, "Instead: what was timed for the parts of the tuned model whose name has this in it, and why");
@@ -195,7 +204,8 @@ struct Command {
   // Of a graph: without what a run of it needs.
   static void add_graph(CLI::App* b, BenchArgs& bench) {
     b->add_option("model", bench.model,
-                  "A .pt2 archive, an ONNX file, or a built-in model with random weights: " + toroid::cli::built_in_models())
+                  "A .pt2 archive, an ONNX file, the text of a graph (inspect --graph), or a built-in model with random weights: " +
+                      toroid::cli::built_in_models())
         ->required();
     b->add_option("--inputs", bench.inputs, "Of an ONNX file whose sizes follow from contents: tensors by place (\"000\", ...) or name");
     b->add_option("--seq", bench.seq, "Tokens, or positions of the cache, or pixels a side")->check(CLI::Range(1, 1 << 20));

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/graph_text.h"
 #include "graph/pass.h"
 #include "program/parse.h"
 #include "program/verify.h"
@@ -75,7 +76,7 @@ void verify(const program::Program& p, const std::string& after) {
   }
 }
 
-int opt_program(const std::string& text, const std::vector<std::string_view>& passes, bool json) {
+int opt_program(const std::string& text, const std::vector<std::string_view>& passes, bool pipeline, bool json) {
   CompileOptions options = CompileOptions::of_process();
   options.set("max_threads", "2");  // wherever this runs
   const auto target = backend::make_backend(Device::cpu(), options);
@@ -83,6 +84,8 @@ int opt_program(const std::string& text, const std::vector<std::string_view>& pa
   target::PassContext context{*target, options, report};
   program::Program p = program::parse(text);
   verify(p, "reading it");
+  for (auto to : {program::Stage::Lowered, program::Stage::Scheduled})
+    if (pipeline) p = target::run_passes(std::move(p), *target, to, options, &report);
   for (auto name : passes) {
     find_program_pass(name, *target).run(p, context);
     program::verify(p, program::Stage::Lowered, std::string(name));
@@ -96,9 +99,10 @@ int opt(const OptArgs& args) {
   if (args.list) return list_passes(args.json);
   TOROID_USER_CHECK(!args.graph.empty(), "opt: the text of a graph or a program is required, or --list");
   const std::string text = read_file(args.graph);
-  if (text.starts_with("program")) return opt_program(text, split_list(args.passes), args.json);
-  auto g = graph::parse(text);
+  if (text.starts_with("program")) return opt_program(text, split_list(args.passes), args.pipeline, args.json);
+  auto g = read_graph(args.graph);
   std::vector<graph::PassRow> rows;
+  if (args.pipeline) rows = graph::pipeline(graph::kInference);
   for (auto name : split_list(args.passes)) rows.push_back(graph::find_pass(name));
   g = graph::run_passes(std::move(g), rows);
   graph::verify(*g, "the end of the passes");

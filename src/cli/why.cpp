@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/bench_subject.h"
+#include "cli/graph_text.h"
 #include "cli/tune_report.h"
 #include "exec/record/coverage.h"
 #include "exec/steps.h"
@@ -101,8 +102,9 @@ int why(const WhyArgs& args) {
   const ModelOptions options{.device = device_from_name(args.subject.device)};
   Said said(args.subject.json);
   auto graph = make_graph(args.subject);
-  const std::string cached =
-      is_built_in(args.subject.model) ? "built-in models are not kept" : front::why_cached(args.subject.model, options);
+  const std::string cached = is_built_in(args.subject.model)     ? "built-in models are not kept"
+                             : is_graph_text(args.subject.model) ? "graphs in text are not kept"
+                                                                 : front::why_cached(args.subject.model, options);
   said.line("cache: {}\n", cached);
   said.member("cache", json_string(cached));
   auto model = front::compile_model(std::move(graph), options);

@@ -576,14 +576,23 @@ void StepEmitter::emit_store(int k, bool vector_form) {
   } else {
     open(s.mask >= 0 && !lane_mask ? fmt::format("if ({})", scalar(s.mask)) : "");
   }
-  // Lane after lane, in order: several may address one element.
-  std::string lane = is_bool(s.dtype) ? "x[l] & 1" : "x[l]",
-              element = is_bool(s.dtype) ? fmt::format("({}[at[l]] != 0)", p) : fmt::format("{}[at[l]]", p);
-  line(fmt::format("vi64 at = {};", vector_index(s.index)));
-  line(fmt::format("v{} x = {};", name_of(s.dtype), vector(s.args[0])));
-  if (lane_mask) line(fmt::format("vbool m = {};", vector(s.mask)));
+  // Lane after lane, in order: several may address one element. They are taken from memory, where a lane that a variable names is one load;
+  // of a vector in registers each would be a store of them all and a load that waits for it.
+  auto lanes = [&](const char* name, std::string_view type, std::string_view element, const std::string& value) {
+    line(fmt::format("union {{ v{} all; {} lane[{}]; }} {} = {{{}}};", type, element, lanes_, name, value));
+  };
+  const bool steps = inner_coefficient(s.index, &c);
+  const std::string at = steps ? fmt::format("l * {}", integer_text(c)) : "at.lane[l]",
+                    lane = is_bool(s.dtype) ? "x.lane[l] & 1" : "x.lane[l]", base = steps ? "first" : p,
+                    element = fmt::format("{}[{}]{}", base, at, is_bool(s.dtype) ? " != 0" : "");
+  if (steps)
+    line(fmt::format("{}* const first = {} + {};", memory_type(s.dtype), p, index(s.index)));
+  else
+    lanes("at", "i64", "i64", vector_index(s.index));
+  lanes("x", name_of(s.dtype), is_bool(s.dtype) ? "i32" : name_of(s.dtype), vector(s.args[0]));
+  if (lane_mask) lanes("m", "bool", "i32", vector(s.mask));
   line("#pragma clang loop vectorize(disable) unroll(disable)");
-  line(fmt::format("for (int l = 0; l < {}; ++l) {}{}[at[l]] = {};", lanes_, lane_mask ? "if (m[l]) " : "", p,
+  line(fmt::format("for (int l = 0; l < {}; ++l) {}{}[{}] = {};", lanes_, lane_mask ? "if (m.lane[l]) " : "", base, at,
                    combined(s, element, lane, false)));
   close();
 }

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "import/sym_tensors.h"
 #include "ops/autocast.h"
+#include "ops/refused.h"
 
 namespace toroid::import {
 namespace {
@@ -135,6 +136,10 @@ void check_operations(const ExportedGraph& graph, const std::string& source) {
   std::string list;
   for (auto& [name, count] : unknown) {
     list += fmt::format("\n  {} ({} node{})", name, count, count == 1 ? "" : "s");
+    if (auto* known = ops::find_refused(name)) {
+      list += fmt::format("; {}", known->reason);
+      continue;
+    }
     std::string near;
     for (auto& n : ops::table().near(name)) near += (near.empty() ? "" : ", ") + n;
     if (!near.empty()) list += "; Toroid has " + near;

@@ -196,6 +196,73 @@ TEST(LoopKernel, TransposedStridedFlipped) {
           {{0, DType::F32, 1100}, {1, DType::F32, 1000}});
 }
 
+// Along which variable the lanes of a loop run, and what is tiled: "inner i0 x 16 lanes; 1 staged loads in tiles over i1".
+std::string lanes_of_plan(const std::string& text, DType dtype, int64_t numel, device::Isa isa) {
+  const loop::Nest p = loop::parse(text);
+  std::vector<loop::Buffer> buffers;
+  for (int id = 0; id < 3; ++id) buffers.push_back({id, "b", dtype, numel, loop::BufferKind::Temporary});
+  const std::string plan = generate_loop(p.domain, p.body, buffers, isa).plan;
+  return plan.substr(plan.find("inner"), plan.find('\n') - plan.find("inner"));
+}
+
+// Whatever order the loop has, the lanes of a transposition run along its stores, and its loads are turned in registers.
+TEST(LoopKernel, TranspositionsStoreAlongMemory) {
+  for (auto [rows, columns] : {std::pair{64, 3136}, {3136, 64}, {197, 768}, {49, 512}, {512, 49}, {1000, 1000}, {24, 17}})
+    for (const char* t : {"f32", "bf16", "i64", "u8"})
+      for (int loads = 1; loads <= 2; ++loads)
+        for (bool to_last : {true, false}) {
+          const std::string here = fmt::format("[i0*{} + i1]", columns), there = fmt::format("[i0 + i1*{}]", rows);
+          const std::string second =
+              loads == 1 ? fmt::format(" v1: {} = Abs v0\n", t) : fmt::format(" v1: {} = load %2 {}\n", t, to_last ? here : there);
+          const std::string text =
+              fmt::format("loop (i0: {}, i1: {}) {{\n v0: {} = load %0 {}\n{} v2: {} = {}\n store %1 {} v2\n}}", rows, columns, t,
+                          to_last ? here : there, second, t, loads == 1 ? "Neg v1" : "Add v0 v1", to_last ? there : here);
+          const std::string expected = fmt::format("{} staged loads in tiles over {}", loads, to_last ? "i1" : "i0");
+          for (device::Isa isa : {device::Isa::Avx512, device::Isa::Avx2}) {
+            const std::string lanes = lanes_of_plan(text, dtype_from_name(t), rows * columns, isa);
+            EXPECT_TRUE(lanes.starts_with(to_last ? "inner i0" : "inner i1") && lanes.ends_with(expected)) << lanes << "\n" << text;
+          }
+        }
+}
+
+// Booleans and loads with masks are not turned in registers. Far lanes run along the variable whose cache lines stay until the next row.
+TEST(LoopKernel, FarLanesReturnToTheirLines) {
+  const auto copy = [](int64_t rows, int64_t columns) {
+    return fmt::format("loop (i0: {0}, i1: {1}) {{\n v0: bool = load %0 [{1}*i0 + i1]\n store %1 [i0 + {0}*i1] v0\n}}", rows, columns);
+  };
+  const auto lanes = [&](int64_t rows, int64_t columns) {
+    return lanes_of_plan(copy(rows, columns), DType::Bool, rows * columns, device::Isa::Avx512);
+  };
+  EXPECT_EQ(lanes(64, 3136), "inner i0 x 16 lanes");
+  EXPECT_EQ(lanes(3136, 64), "inner i1 x 16 lanes");
+  EXPECT_EQ(lanes(2048, 2048), "inner i0 x 16 lanes") << "where none stay, stores cost more";
+}
+
+// Lanes that are stored one by one: steps up, down and of sizes that the run tells, elements that meet, with masks and without.
+TEST(LoopKernel, StoresLanesOneByOne) {
+  const std::string third =
+      " v1: i64 = index [i1]\n v2: i64 = const 3\n v3: i64 = Remainder v1 v2\n v4: i64 = const 1\n v5: bool = Ne v3 v4\n";
+  for (const char* t : {"f32", "f64", "bf16", "i64", "u8", "bool"})
+    for (const char* mask : {"", " if v5"})
+      for (const char* at : {"5*i1 + i0", "i0 + 995 - 5*i1", "i1*s0 + i0"}) {
+        const DType dtype = dtype_from_name(t);
+        KernelRunner r;
+        r.sizes["s0"] = 5;
+        r.check(
+            fmt::format("loop (i0: 5, i1: 200) {{\n v0: {0} = load %0 [200*i0 + i1]\n{1} v6: f32 = load %3 [200*i0 + i1]\n v7: f32 = Exp "
+                        "v6\n store %1 [{2}] v0{3}\n store %2 [200*i0 + i1] v7\n}}",
+                        t, third, at, mask),
+            {{0, dtype, 1000, 0, 9}, {1, dtype, 1000, 0, 9}, {2, DType::F32, 1000}, {3, DType::F32, 1000}});
+      }
+  for (const char* mode : {"", " add", " max"}) {
+    KernelRunner r;
+    r.ordered = true;
+    r.check(
+        fmt::format("loop (i1: 300) {{\n v0: i64 = load %0 [i1]\n{} v6: f32 = load %1 [i1]\n store %2 [v0] v6{} if v5\n}}", third, mode),
+        {{0, DType::I64, 300, 0, 9}, {1, DType::F32, 300}, {2, DType::F32, 10}});
+  }
+}
+
 TEST(LoopKernel, GatherRowsAndElements) {
   KernelRunner r;
   r.check("loop (i0: 23, i1: 48) {\n v0: i64 = load %0 [i0]\n v1: f32 = load %1 [48*v0 + i1]\n store %2 [48*i0 + i1] v1\n}",

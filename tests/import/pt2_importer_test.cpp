@@ -202,6 +202,9 @@ TEST(Pt2Importer, ListsAllUnknownOperationsWithNearNames) {
   std::string e = p.error();
   EXPECT_NE(e.find("mull.Tensor (2 nodes); Toroid has mul.Tensor"), std::string::npos) << e;
   EXPECT_NE(e.find("frobnicate (1 node)"), std::string::npos) << e;
+  p.nodes = node("linalg_matrix_rank.atol_rtol_tensor", arg("self", tensor_arg("x")), tensor_arg("y"));
+  e = p.error();
+  EXPECT_NE(e.find("linalg_matrix_rank.atol_rtol_tensor (1 node); count the singular values"), std::string::npos) << e;
 }
 
 TEST(Pt2Importer, TypesThatDisagreeWithTheFileAreFound) {

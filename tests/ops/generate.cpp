@@ -8,6 +8,8 @@
 #include <set>
 
 #include "ops/descriptions.h"
+#include "ops/refused.h"
+#include "ops/row_text.h"
 #include "ops/table.h"
 #include "toroid/options.h"
 
@@ -390,43 +392,29 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-std::string schema_text(const Op& op) {
-  static constexpr const char* kTypes[] = {"Tensor", "Scalar", "int", "float", "bool", "str", "ScalarType", "complex", "Graph", ""};
-  std::string params;
-  for (const Param& p : op.schema.params) {
-    if (p.type == ParamType::Ignored) continue;
-    std::string fallback = p.has_default ? default_text(p) : "";
-    if (fallback == "{}" && !p.list) fallback = "None";
-    if (!fallback.empty() && fallback.front() == '{') fallback.front() = '[', fallback.back() = ']';
-    params += fmt::format("{}{}{}{} {}{}", params.empty() ? "" : ", ", kTypes[static_cast<size_t>(p.type)], p.list ? "[]" : "",
-                          p.optional ? "?" : "", p.name, fallback.empty() ? "" : "=" + fallback);
-  }
-  std::string results;
-  for (const auto& r : op.schema.returns)
-    results += fmt::format("{}{}{}", results.empty() ? "" : ", ", kTypes[static_cast<size_t>(r.type)], r.list ? "[]" : "");
-  return fmt::format("{}({}) -> {}", op.name, params, op.schema.returns.size() == 1 ? results : "(" + results + ")");
-}
-
-std::string kind_text(const Op& op) {
-  if (op.formula) return "formula";
-  if (op.index_map) return "view";
-  if (op.decompose) return op.has_template ? "template or composite" : "composite";
-  return "kernel";
-}
-
 std::string operations_page() {
   std::string out = fmt::format(
-      "# Operations\n\n{} One row an operation; arguments that Toroid ignores (layout, memory format, generator) are left out. *By*: how the row is defined. "
-      "A formula, a view and a composite (in terms of other operations) are compiled and fuse; a kernel is a reduction, product or the like that "
-      "lowering knows, or it runs as a call of its reference implementation. Forms in place (`add_`) write into their first argument and are not listed.\n\n"
-      "| operation | by | what it computes |\n|---|---|---|\n",
+      "# Operations\n\n{} Sorted by name; one row an overload; arguments that Toroid ignores (layout, memory format, generator) are left out. "
+      "`toroid ops NAME` answers for any name, as `aten::add` or `torch.special.erfcx`, and says what gradients there are. *By*: how the row is "
+      "defined. A formula, a view and a composite (in terms of other operations) are compiled and fuse; a kernel is a reduction, product or the "
+      "like that lowering knows, or it runs as a call of its reference implementation. Forms in place (`add_`) write into their first argument "
+      "and are not listed.\n\n"
+      "| operation | call | by | what it computes |\n|---|---|---|---|\n",
       kNotice);
+  std::multimap<std::string, const Op*> by_name;
   for (const Op& op : ops::table().rows())
-    if (!op.inplace_of && !ops::description(base_of(op.name)).empty())
-      out += fmt::format("| `{}` | {} | {} |\n", cell(schema_text(op)), kind_text(op), cell(ops::description(base_of(op.name))));
+    if (!op.inplace_of && !ops::description(base_of(op.name)).empty()) by_name.emplace(base_of(op.name), &op);
+  for (auto& [name, op] : by_name)
+    out += fmt::format("| `{}` | `{}` | {} | {} |\n", name, cell(ops::schema_text(*op)), ops::kind_text(*op), cell(ops::description(name)));
   out += "\n## Rows without a C++ function\n\n| operation | reason |\n|---|---|\n";
+  std::map<std::string, std::string> without;
   for (auto& [name, reason] : functions().without)
-    if (!ops::get(name).inplace_of && !reason.starts_with("served")) out += fmt::format("| `{}` | {} |\n", name, reason);
+    if (!ops::get(name).inplace_of && !reason.starts_with("served")) without.emplace(name, reason);
+  for (auto& [name, reason] : without) out += fmt::format("| `{}` | {} |\n", name, reason);
+  out +=
+      "\n## Names that are not there\n\nWhat people look for beside. More in [limits.md](limits.md), \"exported programs\".\n\n| operation | instead |\n|---|---|\n";
+  for (const ops::Refused& r : ops::refused())
+    out += fmt::format("| `{}`{} | {} |\n", r.name, r.how == ops::Refusal::InPart ? ", in part" : "", r.reason);
   return out;
 }
 

@@ -1,12 +1,15 @@
 // Files that are generated from tables say what the tables say, and every public operation can be called from C++.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "generate.h"
 #include "ops/descriptions.h"
+#include "ops/refused.h"
+#include "ops/row_text.h"
 #include "ops/table.h"
 
 namespace toroid {
@@ -40,6 +43,56 @@ TEST(Generated, EveryPublicOperationIsDescribed) {
     if (base.starts_with("_") || base.ends_with("_copy") || op.inplace_of || of_another_library(base)) continue;
     EXPECT_FALSE(ops::description(base).empty()) << op.name << " needs a sentence in src/ops/descriptions.inc";
   }
+}
+
+// What is said to be missing is, what another name is given for has that name, and limits.md tells of both.
+TEST(Generated, RefusedOperationsAre) {
+  std::ostringstream limits;
+  limits << std::ifstream(std::string(TOROID_SOURCE_DIR) + "/docs/limits.md").rdbuf();
+  for (const ops::Refused& r : ops::refused()) {
+    std::string name(r.name.substr(0, r.name.find('*')));
+    bool found = false;
+    for (const ops::Op& op : ops::table().rows())
+      found = found || op.name == r.name || ops::base_name(op) == r.name || (r.name.ends_with('*') && op.name.starts_with(name));
+    EXPECT_EQ(found, r.how == ops::Refusal::InPart) << r.name;
+    EXPECT_EQ(ops::find_refused(name), &r);
+    if (r.how == ops::Refusal::OtherName) {
+      const std::string other(r.reason.substr(0, r.reason.find_first_of(", ")));
+      EXPECT_TRUE(std::any_of(ops::table().rows().begin(), ops::table().rows().end(), [&](auto& op) {
+        return ops::base_name(op) == other;
+      })) << other;
+    } else {
+      EXPECT_NE(limits.str().find("`" + name), std::string::npos) << "docs/limits.md does not name " << name;
+    }
+  }
+  EXPECT_EQ(ops::find_refused("linalg_matrix_rank.atol_rtol_tensor"), ops::find_refused("linalg_matrix_rank"));
+  EXPECT_EQ(ops::find_refused("folding"), nullptr);
+}
+
+// A reader finds a name by looking for it: operations are in the order of their names.
+TEST(Generated, OperationsAreSortedByName) {
+  std::ifstream page(std::string(TOROID_SOURCE_DIR) + "/docs/ops.md");
+  std::string last, line;
+  size_t rows = 0;
+  while (std::getline(page, line) && !line.starts_with("## ")) {
+    if (!line.starts_with("| `")) continue;
+    const std::string name = line.substr(3, line.find('`', 3) - 3);
+    EXPECT_LE(last, name);
+    last = name, ++rows;
+  }
+  EXPECT_GT(rows, 800u);
+}
+
+TEST(Generated, NamesAsPeopleWriteThem) {
+  for (auto [written, name] : {std::pair{"aten::add", "add"},
+                               {"torch.ops.aten.add.default", "add"},
+                               {"aten.add.Tensor", "add.Tensor"},
+                               {"torch.special.erfcx", "special_erfcx"},
+                               {"torch.nn.functional.gelu", "gelu"},
+                               {"torchvision::nms", "torchvision.nms"},
+                               {"prims::iota", "prims.iota"},
+                               {"fold", "fold"}})
+    EXPECT_EQ(ops::table_name(written), name);
 }
 
 TEST(Generated, EverySentenceIsOfAnOperation) {

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "codegen/cpu/lane_cost.h"
 
 namespace toroid::codegen {
 namespace {
@@ -18,81 +19,11 @@ using loop::StoreMode;
 
 constexpr int64_t kTaskWork = 4096;            // elements of work that a task should have
 constexpr int64_t kScratchLimit = 256 * 1024;  // bytes; larger rows are computed again instead
-constexpr double kUnknownExtent = 256;         // what a symbolic extent counts as when variables are compared
-
-// Costs about as much as ten multiplications or more.
-bool is_heavy(const Statement& s) {
-  if (s.step == Step::Scan) return true;
-  if (s.step != Step::Scalar) return false;
-  if (is_int(s.dtype))
-    return s.op == ScalarOp::Div || s.op == ScalarOp::FloorDiv || s.op == ScalarOp::Remainder || s.op == ScalarOp::Fmod ||
-           s.op == ScalarOp::Pow;
-  return s.op >= ScalarOp::Exp && !(s.op >= ScalarOp::FrexpMantissa && s.op <= ScalarOp::FrexpExponent);
-}
-
-double extent_guess(const Expr& e) {
-  return e.is_const() ? static_cast<double>(e.constant()) : std::min(kUnknownExtent, static_cast<double>(sym::bounds(e).hi));
-}
 
 // Whose result depends on the order of the points: the last reduction variable may be innermost, no other one.
 bool is_ordered(const Statement& s) {
   bool position = s.reduction == loop::Reduction::ArgMax || s.reduction == loop::Reduction::ArgMin;
   return s.step == Step::Scan || (s.step == Step::Reduce && position);
-}
-
-// Estimated cycles for one element when the lanes run along variable c.
-double cost_along(const Domain& d, const Body& b, size_t c, int lanes) {
-  const loop::Var& v = d.vars[c];
-  std::vector<bool> on = depends_on_variable(d, b, v.symbol), varies = loop::varies_over_reduction(d, b);
-  double vector = 0, scalar = 0, reduces = 0;  // of one vector, and of an element that is left over
-  for (size_t k = 0; k < b.steps.size(); ++k) {
-    const Statement& s = b.steps[k];
-    if (v.reduction && !varies[k] && s.step != Step::Reduce) continue;
-    double one = 0;  // an operation costs the same for one element and for a vector of them
-    switch (s.step) {
-      case Step::Reduce:
-        reduces += 1;
-        one = 1;
-        break;
-      case Step::Scan:  // lanes that are successive points add to each other
-        vector += v.reduction ? 16 : 2;
-        scalar += 4;
-        break;
-      case Step::Scalar:
-        one = on[k] && s.op != ScalarOp::Const ? (is_heavy(s) ? 8 : 1) : 0;
-        break;
-      case Step::Index:
-      case Step::Check:
-      case Step::Accumulate:
-        one = on[k] ? 2 : 0;
-        break;
-      default: {
-        bool through_value = false;
-        sym::for_each_symbol(s.index, [&](const Expr& e) {
-          if (int u = loop::step_of_symbol(*e.node()); u >= 0) through_value = through_value || on[static_cast<size_t>(u)];
-        });
-        auto step = through_value ? std::nullopt : sym::linear_coefficient(s.index, v.symbol);
-        bool masked = s.mask >= 0 && on[static_cast<size_t>(s.mask)];
-        bool near = step && step->is_const() && std::abs(step->constant()) <= 8;
-        scalar += 1;
-        if (!step)
-          vector += 24;
-        else if (*step == Expr(1))
-          vector += masked ? 3 : 1;
-        else if (*step == Expr(0) && s.step == Step::Load)
-          vector += 0.2, scalar -= 0.8;
-        else
-          vector += near ? 10 : 30;  // lanes far apart are in as many cache lines
-      }
-    }
-    vector += one;
-    scalar += one;
-  }
-  double n = std::max(extent_guess(v.extent()), 1.0);
-  double vectors = v.extent().is_const() ? std::floor(n / lanes) : n / lanes, rest = v.extent().is_const() ? n - vectors * lanes : 0;
-  double total = vectors * vector + rest * scalar;
-  if (v.reduction) total += 12 * reduces;
-  return total / n;
 }
 
 void choose_inner(KernelPlan& p, int lanes) {
@@ -107,7 +38,7 @@ void choose_inner(KernelPlan& p, int lanes) {
     // Stores of which several may meet in one element run in nominal order, and so do scans and searches for the first position.
     if (p.serial && c + 1 != count) continue;
     if (ordered && p.domain.vars[c].reduction && c != last_reduction) continue;
-    double cost = cost_along(p.domain, p.body, c, std::max(lanes, 1));
+    double cost = cost_along(p.domain, p.body, c, std::max(lanes, 1), p.serial);
     if (p.inner < 0 || cost <= best) {
       p.inner = static_cast<int>(c);
       best = cost;
@@ -132,7 +63,7 @@ void close_pass(KernelPlan& p, size_t q, const std::vector<std::set<int>>& compu
     for_each_use(p.step(work[i]), [&](size_t u) {
       int k = static_cast<int>(u);
       if (!p.varies[u] || p.step(k).step == Step::Reduce || steps.count(k) || reads.count(k)) return;
-      for (size_t e = 0; may_keep[u] && is_heavy(p.step(k)) && e < q; ++e) {
+      for (size_t e = 0; may_keep[u] && is_heavy_step(p.step(k)) && e < q; ++e) {
         if (!computed[e].count(k)) continue;
         reads.insert(k);
         auto& keeps = p.passes[e].keeps;
@@ -197,29 +128,12 @@ void plan_passes(KernelPlan& p) {
   }
 }
 
-// Loads whose neighbours along the inner variable are far apart, but run on along another variable.
 void choose_tile(KernelPlan& p) {
-  if (p.lanes == 1 || p.serial || loop::has_reduction(p.domain)) return;
-  for (size_t v = 0; v < p.domain.vars.size(); ++v) {
-    const loop::Var& var = p.domain.vars[v];
-    if (static_cast<int>(v) == p.inner || (var.extent().is_const() && var.extent().constant() < p.lanes)) continue;
-    std::vector<bool> on_tile = depends_on_variable(p.domain, p.body, var.symbol);
-    std::vector<int> staged;
-    for (size_t k = 0; k < p.body.steps.size(); ++k) {
-      const Statement& s = p.body.steps[k];
-      if (s.step != Step::Load || s.mask >= 0 || is_bool(s.dtype)) continue;
-      bool through_value = false;
-      for_each_use(s, [&](size_t u) { through_value = through_value || on_tile[u] || p.on_inner[u]; });
-      auto across = sym::linear_coefficient(s.index, p.inner_symbol()), along = sym::linear_coefficient(s.index, var.symbol);
-      bool near = across && across->is_const() && std::abs(across->constant()) <= 2;
-      if (!through_value && across && !near && along && *along == Expr(1)) staged.push_back(static_cast<int>(k));
-    }
-    if (staged.size() > p.staged.size()) {
-      p.tile = static_cast<int>(v);
-      p.staged = std::move(staged);
-      p.on_tile = std::move(on_tile);
-    }
-  }
+  if (p.inner < 0) return;
+  Tile tile = tile_for(p.domain, p.body, static_cast<size_t>(p.inner), p.lanes, p.serial);
+  p.tile = tile.var;
+  p.staged = std::move(tile.staged);
+  if (p.tile >= 0) p.on_tile = std::move(tile.on);
 }
 
 // Does a store change what the load reads, or may it, at the same point of another buffer that lies in the same memory?
@@ -262,7 +176,7 @@ void choose_width(KernelPlan& p) {
   constexpr int64_t kWide = 2 * kRegister, kChain = 2;
   if (p.lanes != kRegister || p.tile >= 0 || p.weave >= 0 || loop::has_reduction(p.domain)) return;
   if (!sym::known_multiple(p.domain.vars[static_cast<size_t>(p.inner)].extent(), kWide)) return;
-  if (std::count_if(p.body.steps.begin(), p.body.steps.end(), is_heavy) >= kChain) p.lanes = kWide;
+  if (std::count_if(p.body.steps.begin(), p.body.steps.end(), is_heavy_step) >= kChain) p.lanes = kWide;
 }
 
 // Reductions for each element of a row (poolings over channels-last memory): the last vector may be computed again in part, instead of
@@ -284,7 +198,7 @@ void choose_unroll(KernelPlan& p) {
   auto extent = p.domain.vars[static_cast<size_t>(p.inner)].extent().maybe_constant();
   for (auto& pass : p.passes) {
     size_t work = pass.steps.size() + 4 * (pass.stores.size() + pass.reads.size());
-    for (int k : pass.steps) work += is_heavy(p.step(k)) ? 8 : 0;
+    for (int k : pass.steps) work += is_heavy_step(p.step(k)) ? 8 : 0;
     bool ordered = std::any_of(pass.reduces.begin(), pass.reduces.end(), [&](int k) { return is_ordered(p.step(k)); });
     if (p.inner_reduces() && !pass.reduces.empty() && !ordered && work <= 6 && (!extent || *extent >= 4 * p.lanes)) pass.unroll = 4;
   }
@@ -301,7 +215,7 @@ void choose_crossing(KernelPlan& p) {
     const Statement& s = p.body.steps[k];
     if (s.step == Step::Scan && p.on_inner[k]) scans.push_back(static_cast<int>(k));
     // What is computed once for all rows would be computed for each.
-    bool once = s.step == Step::Reduce || (!p.varies[k] && (s.step == Step::Store || (p.on_inner[k] && is_heavy(s))));
+    bool once = s.step == Step::Reduce || (!p.varies[k] && (s.step == Step::Store || (p.on_inner[k] && is_heavy_step(s))));
     if (once || (s.step == Step::Scan && !p.on_inner[k])) return;
   }
   if (scans.empty()) return;

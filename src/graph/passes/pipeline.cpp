@@ -38,7 +38,9 @@ constexpr PassRow kPasses[] = {
     without(kWithTemplates, row("decompose", decompose, "Expands composites.")),
     row("plain_convolutions", plain_convolutions, "Writes convolutions as plain ones of two dimensions.", kWithTemplates),
     outer("explicit_random", explicit_random, "Makes random numbers a function of an input."),
-    row("simplify", simplify, "Removes what changes nothing; merges views and casts."),
+    row("simplify", simplify,
+        "Removes copies, casts, views, dropouts and arithmetic that change nothing; merges chains of views, permutations and casts; makes "
+        "transposed products products of transposes, and constant indices in a row slices."),
     row("constant_fold", constant_fold, "Computes what depends on constants alone."),
     row("cse", cse, "Computes equal things once (common subexpression elimination)."),
     row("trim", trim, "Computes only what is read."),
