@@ -55,11 +55,11 @@ TEST(GpuOverlap, ChangesNoBits) {
 struct Steps {
   const char* name;
   Tensor (*work)(const Tensor& y, const Tensor& w);
-  double most;  // of the time of one after the other
+  double most_by_nccl;  // of the time of one after the other
 };
 const Steps kSteps[] = {
     // Its kernels leave room on multiprocessors, and want memory of the own GPU alone.
-    {"loops", [](const Tensor& y, const Tensor&) { return softmax(softmax(softmax(softmax(y, 1), 0), 1) * 0.5, 0); }, 0.9},
+    {"loops", [](const Tensor& y, const Tensor&) { return softmax(softmax(softmax(softmax(y, 1), 0), 1) * 0.5, 0); }, 0.95},
     // Tiles of products hold all multiprocessors until they are done: little is won.
     {"products", [](const Tensor& y, const Tensor& w) { return matmul(y, w); }, 1.06}};
 
@@ -95,7 +95,8 @@ TEST(GpuOverlap, CollectivesRunBesideWork) {
           if (rank() == 0)
             std::printf("%s, %s, %s: %.3f ms beside, %.3f ms apart (%.2f)\n", steps.name, by_nccl ? "NCCL" : "own kernels",
                         std::string(name_of(mode)).c_str(), ms[0][7], ms[1][7], ratio);
-          EXPECT_LT(ratio, steps.most);
+          constexpr double kMostOfOwn = 1.05;  // own kernels take as many multiprocessors as make them fast alone
+          EXPECT_LT(ratio, by_nccl ? steps.most_by_nccl : kMostOfOwn);
           EXPECT_TRUE(bits_of(beside(x, w)[7]) == bits_of(apart(x, w)[7]));
         });
 }

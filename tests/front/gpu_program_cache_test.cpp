@@ -22,18 +22,19 @@ using test::Scratch;
 #define NEEDS_A_GPU \
   if (cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU"
 
-std::vector<Tensor> on_host(const std::vector<Tensor>& list) {
+std::vector<Tensor> moved_to(const Device& device, const std::vector<Tensor>& list) {
   std::vector<Tensor> out;
-  for (auto& t : list) out.push_back(t.to(Device::cpu()));
+  for (auto& t : list) out.push_back(t.to(device));
   return out;
 }
+std::vector<Tensor> on_host(const std::vector<Tensor>& list) { return moved_to(Device::cpu(), list); }
 
 TEST(GpuProgramCache, AModelIsCompiledOnce) {
   NEEDS_A_GPU;
   for (const Mode mode : {Mode::Default, Mode::ReduceOverhead, Mode::MaxAutotune})
     for (const char* name : {"digitsnet", "encoder", "tied", "regions", "numbers_from_data"}) {
       const Scratch scratch;
-      const auto inputs = test::inputs_of(name);
+      const auto inputs = moved_to(Device::cuda(), test::inputs_of(name));
       const std::string path = kModels + name + "/core.pt2";
       const ModelOptions options{.device = Device::cuda(), .mode = mode};
       Model first = Model::load(path, options);
