@@ -147,7 +147,12 @@ TEST(OverlapPlan, KernelsThatMeetRunBesideOthers) {
   p.steps = {barrier, independent, independent};
   EXPECT_EQ(ends_of(p), (std::vector<size_t>{0, 0, 0}));
   p.steps = {sums, independent, call, launch({3}, {true})};
-  EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{3, 0, 3, 0})) << "no meeting leaves the stream that another is on";
+  EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{4, 0, 3, 0}));
+  std::get<Launch>(p.steps[1]).bytes = 1000;
+  p.steps[3] = launch({1, 3}, {true, true});
+  EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{0, 0, 0, 0})) << "there is too little to do";
+  p.steps = {sums, independent, call, launch({3}, {true}), launch({1}, {false})};
+  EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{4, 0, 3, 0, 0})) << "no meeting leaves the stream that another is on";
 }
 
 TEST(OverlapCollectives, ChangesNoBits) {
