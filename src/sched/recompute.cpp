@@ -21,7 +21,7 @@ using program::Program;
 
 constexpr int64_t kSlack = 16;  // held beside it: a row of sums counts for nothing
 constexpr int kMostOperations = 8, kMostLoads = 4;
-constexpr size_t kMostReaders = 6, kMostSteps = 600, kMostBuffers = 32;
+constexpr size_t kMostReaders = 6, kMostSteps = 600, kMostBuffers = 32, kMostRows = 3;
 
 bool is_cheap(const Statement& s) {
   if (s.step == Step::Load) return s.mask < 0 && !loop::uses_values(s.index);
@@ -60,7 +60,8 @@ std::optional<Made> made_of(const Body& b, const Statement& store, bool reads_ba
     open.pop_back();
     if (!steps.insert(k).second) continue;
     const Statement& s = b.steps[k];
-    if (reads_back && s.step == Step::Scalar && s.op != ScalarOp::Const && static_cast<int>(k) != store.args[0])
+    const bool is_number = (s.step == Step::Scalar && s.op != ScalarOp::Const) || s.step == Step::Reduce;
+    if (reads_back && is_number && static_cast<int>(k) != store.args[0])
       if (const auto kept = store_of(b, k, store.buffer)) {
         if (++loads > kMostLoads) return std::nullopt;
         made.stored[k] = *kept;
@@ -72,6 +73,28 @@ std::optional<Made> made_of(const Body& b, const Statement& store, bool reads_ba
     loop::for_each_use(s, [&](size_t use) { open.push_back(use); });
   }
   return made;
+}
+
+// The first steps on the way to what `store` stores that are one number a row of a reduction, and not cheap to compute again.
+std::vector<size_t> rows_in(const loop::Domain& d, const Body& b, const Statement& store) {
+  const std::vector<bool> varies = loop::varies_over_reduction(d, b);
+  std::vector<bool> dear(b.steps.size(), false);
+  for (size_t k = 0; k < b.steps.size(); ++k) {
+    dear[k] = b.steps[k].step == Step::Reduce;
+    if (b.steps[k].step == Step::Scalar) loop::for_each_use(b.steps[k], [&](size_t use) { dear[k] = dear[k] || dear[use]; });
+  }
+  std::vector<size_t> open{static_cast<size_t>(store.args[0])};
+  std::set<size_t> seen, rows;
+  while (!open.empty()) {
+    const size_t k = open.back();
+    open.pop_back();
+    if (!seen.insert(k).second) continue;
+    if (!varies[k] && dear[k])
+      rows.insert(k);
+    else
+      loop::for_each_use(b.steps[k], [&](size_t use) { open.push_back(use); });
+  }
+  return {rows.begin(), rows.end()};
 }
 
 bool divides(const Expr& e) {
@@ -135,31 +158,63 @@ class Recomputer {
   }
 
   void try_buffer(size_t writer, int buffer) {
-    const Node& from = p_.nodes[writer];
+    const size_t buffers = p_.buffers.size();
+    if (!try_buffer(writer, buffer, p_.nodes[writer]) && !try_with_rows(writer, buffer)) p_.buffers.resize(buffers);
+  }
+
+  // The same where numbers of rows have no place in memory yet, from which they could be read back: they get one, as they are few.
+  bool try_with_rows(size_t writer, int buffer) {
+    Node from = p_.nodes[writer];
+    if (!from.is_loop() || !is_temporary(buffer)) return false;
+    Expr index = 0, rows = 1;
+    for (auto v = from.domain.vars.rbegin(); v != from.domain.vars.rend(); ++v) {
+      if (v->reduction) continue;
+      index = index + v->symbol * rows, rows = rows * v->extent();
+    }
+    if (!rows.is_const()) return false;
+    const auto& steps = from.body.steps;
+    const auto store = std::find_if(steps.begin(), steps.end(), [&](auto& s) { return s.step == Step::Store && s.buffer == buffer; });
+    if (store == steps.end()) return false;
+    const auto kept = rows_in(from.domain, from.body, *store);
+    if (kept.empty() || kept.size() > kMostRows) return false;
+    for (const size_t k : kept) {
+      if (store_of(from.body, k, buffer)) continue;
+      Statement row;
+      row.step = Step::Store, row.dtype = from.body.steps[k].dtype, row.index = index, row.args[0] = static_cast<int>(k);
+      row.buffer = p_.new_buffer(p_.buffers[static_cast<size_t>(buffer)].name + "_row", row.dtype, rows, loop::BufferKind::Temporary);
+      if (bytes_of(row.buffer) * kSlack > bytes_of(buffer)) return false;
+      from.body.steps.push_back(row);
+    }
+    return try_buffer(writer, buffer, from);
+  }
+
+  // from: what the writer is to be, but for the temporary. Whether it is that now.
+  bool try_buffer(size_t writer, int buffer, const Node& original) {
+    const Node from = original;  // nodes change below
     if (!from.is_loop() || !from.beside.empty() || !is_temporary(buffer) || bytes_of(buffer) < least_bytes_ ||
         uses_.writers(buffer).size() != 1)
-      return;
+      return false;
     const std::vector<size_t> readers = uses_.readers(buffer);
-    if (readers.empty() || readers.size() > kMostReaders) return;
+    if (readers.empty() || readers.size() > kMostReaders) return false;
     const auto& steps = from.body.steps;
     const auto stores = [&](const Statement& s) { return s.step == Step::Store && s.buffer == buffer; };
-    if (std::count_if(steps.begin(), steps.end(), stores) != 1) return;
+    if (std::count_if(steps.begin(), steps.end(), stores) != 1) return false;
     const Statement& store = *std::find_if(steps.begin(), steps.end(), stores);
-    if (store.mode != loop::StoreMode::Set || store.mask >= 0) return;
+    if (store.mode != loop::StoreMode::Set || store.mask >= 0) return false;
     auto parts = made_of(from.body, store, false);
     if (!parts) parts = made_of(from.body, store, true);
-    if (!parts || !is_settled_and_small(*parts, writer, buffer, readers)) return;
+    if (!parts || !is_settled_and_small(*parts, from, writer, buffer, readers)) return false;
     std::vector<Node> changed;
     int64_t before = bytes_of(buffer), after = 0;
     for (const size_t r : readers) {
       const bool may = r > writer && program::may_join(p_, from, p_.nodes[r]);  // loops that were chosen to stay apart do
       auto node = may ? with(p_.nodes[r], from, store, *parts) : std::nullopt;
-      if (!node) return;
+      if (!node) return false;
       before += bytes_of(buffer);
       after += read_anew(p_.nodes[r], *node);
       changed.push_back(std::move(*node));
     }
-    if (after >= before) return;
+    if (after >= before) return false;
     lines_.push_back(fmt::format("{} is computed by each of its {} readers: {:.1f} MB less are moved",
                                  p_.buffers[static_cast<size_t>(buffer)].name, readers.size(), static_cast<double>(before - after) / 1e6));
     for (size_t i = 0; i < readers.size(); ++i) set(readers[i], std::move(changed[i]));
@@ -170,9 +225,10 @@ class Recomputer {
     const auto checks = [](const Statement& s) { return s.step == Step::Check; };
     if (program::writes(rest).empty() && std::none_of(rest.body.steps.begin(), rest.body.steps.end(), checks)) {
       uses_.remove(writer), gone_[writer] = true;
-      return;
+      return true;
     }
     set(writer, std::move(rest));
+    return true;
   }
 
   void set(size_t node, Node now) {
@@ -181,13 +237,13 @@ class Recomputer {
   }
 
   // Whether nothing of what is loaded changes, and no more memory is held until the last reader than the temporary took.
-  bool is_settled_and_small(const Made& parts, size_t writer, int buffer, const std::vector<size_t>& readers) const {
+  bool is_settled_and_small(const Made& parts, const Node& from, size_t writer, int buffer, const std::vector<size_t>& readers) const {
     int64_t held = 0;
     std::set<int> seen;
     for (const size_t k : parts.steps) {
       const auto kept = parts.stored.find(k);
       const bool is_stored = kept != parts.stored.end();
-      const Statement& s = p_.nodes[writer].body.steps[is_stored ? kept->second : k];
+      const Statement& s = from.body.steps[is_stored ? kept->second : k];
       if ((s.step != Step::Load && !is_stored) || !seen.insert(s.buffer).second) continue;
       if (!is_settled(s.buffer, is_stored ? writer + 1 : writer)) return false;
       const auto& others = uses_.readers(s.buffer);

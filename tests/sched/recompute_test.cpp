@@ -157,6 +157,48 @@ TEST(Recompute, ReadsBackWhatIsStoredBesideIt) {
   }
 }
 
+// A loop whose result follows from the sums of its rows, which it stores nowhere, or only one of them.
+std::string distance_from_mean(const std::string& x = "f32", const std::string& more = "") {
+  return "loop (i0: 24, r i1: 16) {\nv0: " + x +
+         " = load %0 [16*i0 + i1]\nv1: f32 = Cast v0\nv2: f32 = reduce sum v1\nv3: f32 = const 16\nv4: f32 = Div v2 v3\n"
+         "v5: f32 = Sub v1 v4\nv6: f32 = reduce max v1\nv7: f32 = Mul v5 v6\nstore %3 [16*i0 + i1] v7\n" +
+         more + "}\n";
+}
+
+std::string zeros(int buffer) { return fmt::format("loop (i0: 384) {{\nv0: f32 = const 0\nstore %{} [i0] v0\n}}\n", buffer); }
+
+const Recomputed kWithRows[] = {
+    {"sums of rows get a place", 1, {1, 1, distance_from_mean() + reader(kPlain, 4)}},
+    {"those that have one keep it", 1, {1, 2, zeros(5) + distance_from_mean("bf16", "store %5 [i0] v6\n") + reader(kPlain, 4), "bf16"}},
+    {"columns of it are folded",
+     1,
+     {1, 1,
+      zeros(4) + distance_from_mean() +
+          "loop (r i0: 24, i1: 16) {\nv0: f32 = load %3 [16*i0 + i1]\nv1: f32 = reduce sum v0\nstore %4 [i1] v1\n}\n"}},
+    {"what the rows are of is written between them",
+     0,
+     {1, 1, distance_from_mean() + "loop (i0: 384) {\nv0: f32 = const 1\nstore %0 [i0] v0\n}\n" + reader(kPlain, 4)}},
+    {"rows that are as large as what follows from them",
+     0,
+     {1, 1,
+      "loop (i0: 24, i1: 16, r r0: 2) {\nv0: f32 = load %0 [8*i0 + r0]\nv1: f32 = reduce sum v0\nv2: f32 = load %2 [i1]\nv3: f32 = Mul v1 v2\n"
+      "store %3 [16*i0 + i1] v3\n}\n" +
+          reader(kPlain, 4)}},
+};
+
+TEST(Recompute, KeepsRowsToReadThemBack) {
+  for (auto& c : kWithRows) {
+    const Program given = chain_of(c.text);
+    Program made = given;
+    EXPECT_EQ(recompute(made, 256).size(), c.recomputed) << c.name;
+    program::verify(made, program::Stage::Scheduled, c.name);
+    EXPECT_EQ(bits_of(given), bits_of(made)) << c.name;
+    if (c.recomputed == 0) {
+      EXPECT_EQ(made.buffers.size(), given.buffers.size()) << c.name;
+    }
+  }
+}
+
 // The loop was fused of one that stores a half and one that reads it: what follows is rounded once more.
 TEST(Recompute, ReadsBackHalves) {
   const Program given = chain_of({2, 1, dear_and_product("v2") + reader(kPlain, 5), "f32", "f32", "bf16"});
