@@ -45,8 +45,6 @@ TEST(GpuProgramCache, AModelIsCompiledOnce) {
       for (int call = 0; call < 3; ++call)
         EXPECT_EQ(bit_difference(on_host(first.run(inputs)), on_host(second.run(inputs))), "") << name << ", call " << call;
       EXPECT_EQ(second.summary().kernels_compiled, 0u);
-      Model::load(path, {.device = Device::cpu(), .mode = mode});
-      EXPECT_EQ(scratch.hits(), 1) << "the processor is another target";
     }
 }
 
