@@ -187,8 +187,8 @@ TEST(Package, ForgedFieldsAreRefusedEachByItsText) {
   const std::string zeros = "\"" + std::string(64, '0') + "\"";
   const std::array<std::string, 3> cases[] = {
       {"format_name", "\"another\"", "the field \"format_name\" is another, this runtime takes toroid-package"},
-      {"format", "7", "the field \"format\" is 7, this runtime takes 1 to 2; use a newer runtime"},
-      {"format", "0", "the field \"format\" is 0, this runtime takes 1 to 2; make the package again: toroid compile"},
+      {"format", "7", "the field \"format\" is 7, this runtime takes 1 to 3; use a newer runtime"},
+      {"format", "0", "the field \"format\" is 0, this runtime takes 1 to 3; make the package again: toroid compile"},
       {"plan_version", "2", "the field \"plan_version\" is 2, this runtime takes"},
       {"kernel_abi", "9", "the field \"kernel_abi\" is 9, this runtime takes 1"},
       {"system", "\"plan9\"", "the field \"system\" is plan9, this runtime takes linux"},
@@ -325,6 +325,8 @@ TEST(Package, TheInterfaceInCTakesNullPointersForErrors) {
       {"path", [&] { return toroid_package_swap_weights_file(package, nullptr); }},
       {"package", [&] { return toroid_session_open(nullptr, nullptr, &another); }},
       {"out", [&] { return toroid_session_open(package, nullptr, nullptr); }},
+      {"session", [&] { return toroid_session_open_entry(nullptr, nullptr, &another); }},
+      {"out", [&] { return toroid_session_open_entry(session, nullptr, nullptr); }},
       {"out", [&] { return toroid_session_open_on(package, nullptr, nullptr, nullptr); }},
       {"session", [&] { return toroid_session_input(nullptr, 0, &value); }},
       {"out", [&] { return toroid_session_input(session, 0, nullptr); }},
