@@ -76,6 +76,9 @@ TOROID_API void toroid_package_formats(int64_t* oldest, int64_t* newest);
 TOROID_API const char* toroid_last_error(void);
 /* Threads that run kernels, for the whole process; 0: one a processor. Before the first run. */
 TOROID_API toroid_status toroid_set_threads(int threads);
+/* Begins the process's stream of random numbers: what is sampled is repeated for an equal seed and an equal order of calls, in C++ too.
+ * All sessions draw from it, in the order in which they come. Without it each process begins alike. */
+TOROID_API toroid_status toroid_manual_seed(int64_t seed);
 /* Takes log messages (lines without an end) in place of stderr; null: none. It may be called from several threads at once. */
 TOROID_API void toroid_set_log(void (*sink)(void* user, const char* message), void* user);
 

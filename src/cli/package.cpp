@@ -12,8 +12,8 @@
 #include "cli/package_text.h"
 #include "cli/runner.h"
 #include "cli/tensor_files.h"
-#include "exec/steps.h"
 #include "exec/verify.h"
+#include "package/opening.h"
 #include "toroid/save_package.h"
 
 namespace toroid::cli {
@@ -52,17 +52,6 @@ std::vector<std::string> users_of(const package::Manifest& m, int state) {
     const auto has = [&](auto& p) { return std::any_of(p.states.begin(), p.states.end(), [&](auto& s) { return s.state == state; }); };
     if (std::any_of(e.programs.begin(), e.programs.end(), has)) out.push_back(shown(e.name));
   }
-  return out;
-}
-
-// Operations of somebody's own that this process does not know.
-std::vector<std::string> unknown_operations(const package::Program& p) {
-  std::vector<std::string> out;
-  for (auto& o : p.operations) try {
-      exec::operation_named(o);
-    } catch (const UserError&) {
-      out.push_back(o);
-    }
   return out;
 }
 
@@ -135,7 +124,7 @@ int inspect_package(const std::string& path, bool json) {
     for (auto& s : e.sizes)
       fmt::print("    size   {}: {} to {}\n", shown(s.name), s.least, s.greatest >= sym::kInf - 1 ? "any" : std::to_string(s.greatest));
     for (auto& q : e.programs) {
-      const auto missing = unknown_operations(q);
+      const auto missing = package::unknown_operations(q);
       fmt::print("    program for {}: {} {}, {} kernels, {}\n", q.target, q.device, q.code_for, q.kernels.size(),
                  missing.empty() ? fmt::format("{} steps", p->plan(q).steps.size()) : "whose steps cannot be read here");
       for (auto& o : missing) fmt::print("      needs the operation {}, which this process has not registered\n", shown(o));

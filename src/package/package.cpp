@@ -9,7 +9,6 @@
 #include "base/sha256.h"
 #include "device/cuda/architecture.h"
 #include "exec/plan_file.h"
-#include "exec/steps.h"
 #include "import/safetensors.h"
 #include "package/opening.h"
 #include "package/weight_files.h"
@@ -183,15 +182,12 @@ exec::Plan Package::with_states(exec::Plan plan, const Program& p) const {
 }
 
 void Package::check_operations(const Entry& entry, const Program& p) const {
-  for (auto& operation : p.operations) try {
-      exec::operation_named(operation);
-    } catch (const UserError&) {
-      fail<UserError>(
-          "{}: the entry \"{}\" calls the operation \"{}\", which is not known in this process; where it is one of your own (custom_op, "
-          "opaque_op), register it before the entry is loaded, in a program that links the core library (PackageFile). The runtime in C "
-          "cannot register any",
-          source(), entry.name, operation);
-    }
+  const auto missing = unknown_operations(p);
+  TOROID_USER_CHECK(missing.empty(),
+                    "{}: the entry \"{}\" calls the operation \"{}\", which this process does not know; where it is one of your own "
+                    "(custom_op, opaque_op), register it before the entry is loaded, in a program that links the core library "
+                    "(PackageFile). The runtime in C cannot register any",
+                    source(), entry.name, missing.front());
 }
 
 exec::Loadable Package::parts(const std::string& name, const Device& device) const {

@@ -353,6 +353,35 @@ TEST(Package, TheInterfaceInCTakesNullPointersForErrors) {
 }
 
 // In a process of its own, that has no compiler.
+TEST(Package, WhatIsSampledIsRepeatedBySeedInC) {
+  const TempFolder folder;
+  save_package([](const std::vector<Tensor>& in) { return std::vector<Tensor>{multinomial(in[0], 8, true)}; },
+               {Tensor::full(std::vector<int64_t>{100}, 1)}, folder / "m.tpk");
+  toroid_package* package = nullptr;
+  ASSERT_EQ(toroid_package_open((folder / "m.tpk").c_str(), &package), TOROID_OK) << toroid_last_error();
+  std::vector<float> weights(100, 1);
+  const auto draw = [&] {
+    toroid_session* session = nullptr;
+    EXPECT_EQ(toroid_session_open(package, nullptr, &session), TOROID_OK) << toroid_last_error();
+    toroid_tensor in{weights.data(), 400, TOROID_F32, 1, {100}, nullptr}, out{};
+    EXPECT_EQ(toroid_session_run(session, &in, 1, &out, 1), TOROID_OK) << toroid_last_error();
+    const auto* drawn = static_cast<const int64_t*>(out.data);
+    std::vector<int64_t> list(drawn, drawn + 8);
+    toroid_tensor_release(&out), toroid_session_close(session);
+    return list;
+  };
+  const auto seeded = [&](int64_t seed) {
+    EXPECT_EQ(toroid_manual_seed(seed), TOROID_OK);
+    return draw();
+  };
+  const auto first = seeded(7), second = draw();
+  EXPECT_NE(first, second) << "the stream goes on, in another session too";
+  EXPECT_EQ(seeded(7), first);
+  EXPECT_EQ(draw(), second);
+  EXPECT_NE(seeded(-8), first);
+  toroid_package_close(package);
+}
+
 TEST(Package, AProgramInCRunsIt) {
   const TempFolder folder;
   save_package(kModels + "digitsnet/core.pt2", folder / "m.tpk");

@@ -10,6 +10,7 @@
 #include "tensor/tensor_impl.h"
 #include "toroid/device_stream.h"
 #include "toroid/log.h"
+#include "toroid/random.h"
 #include "toroid_runtime.h"
 
 using toroid::Device;
@@ -164,6 +165,10 @@ const char* toroid_last_error(void) { return last_error.c_str(); }
 
 toroid_status toroid_set_threads(int threads) {
   return guarded([&] { toroid::set_option("threads", std::to_string(threads)); });
+}
+
+toroid_status toroid_manual_seed(int64_t seed) {
+  return guarded([&] { toroid::manual_seed(seed); });
 }
 
 void toroid_set_log(void (*sink)(void* user, const char* message), void* user) {
