@@ -2,8 +2,8 @@
  *
  * Functions that can fail return 0 or a toroid_status, and toroid_last_error() says what was wrong; no exception, signal or output leaves
  * the library, not for null pointers either. Packages may be used by several threads at once. A session is one caller's: its calls take
- * turns where the program keeps something from run to run, and sessions of a package know nothing of each other. Handles must be closed; a
- * session may outlive its package.
+ * turns where the program keeps something from run to run, and sessions of a package know nothing of each other, those of
+ * toroid_session_open_entry() aside. Handles must be closed; a session may outlive its package.
  */
 #ifndef TOROID_RUNTIME_H
 #define TOROID_RUNTIME_H
@@ -76,6 +76,9 @@ TOROID_API void toroid_package_formats(int64_t* oldest, int64_t* newest);
 TOROID_API const char* toroid_last_error(void);
 /* Threads that run kernels, for the whole process; 0: one a processor. Before the first run. */
 TOROID_API toroid_status toroid_set_threads(int threads);
+/* Begins the process's stream of random numbers: what is sampled is repeated for an equal seed and an equal order of calls, in C++ too.
+ * All sessions draw from it, in the order in which they come. Without it each process begins alike. */
+TOROID_API toroid_status toroid_manual_seed(int64_t seed);
 /* Takes log messages (lines without an end) in place of stderr; null: none. It may be called from several threads at once. */
 TOROID_API void toroid_set_log(void (*sink)(void* user, const char* message), void* user);
 
@@ -118,6 +121,9 @@ TOROID_API toroid_status toroid_package_swap_weights_file(toroid_package* packag
 TOROID_API toroid_status toroid_session_open(toroid_package* package, const char* entry, toroid_session** out);
 /* The same on a device: "cpu" (or null), "cuda", "cuda:<number>". */
 TOROID_API toroid_status toroid_session_open_on(toroid_package* package, const char* entry, const char* device, toroid_session** out);
+/* Another entry of a session's package, on the session's device and memory: what both keep in common (the caches of a prefill and of a
+ * decoding step) is the same for both, and calls of both take turns. Either may be closed first. */
+TOROID_API toroid_status toroid_session_open_entry(toroid_session* session, const char* entry, toroid_session** out);
 TOROID_API void toroid_session_close(toroid_session* session);
 TOROID_API size_t toroid_session_input_count(const toroid_session* session);
 TOROID_API size_t toroid_session_output_count(const toroid_session* session);

@@ -27,6 +27,9 @@ add_executable(first_steps main.cpp)
 target_link_libraries(first_steps PRIVATE toroid::toroid)
 add_executable(tuned tuned.cpp)
 target_link_libraries(tuned PRIVATE toroid::toroid)
+if(NOT TARGET toroid::runtime)
+  message(FATAL_ERROR "there is no target toroid::runtime")
+endif()
 END
 cmake -S "$scratch/project" -B "$scratch/project/build" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/configure.log"
 cmake --build "$scratch/project/build" >"$scratch/build.log" || { cat "$scratch/build.log"; exit 1; }
@@ -87,6 +90,21 @@ strangers=$(ldd "$scratch/runtime.so" "$scratch/static" | awk '/=>/ {print $1}' 
 [ -z "$strangers" ] || { echo "the runtime is linked with $strangers"; exit 1; }
 said=$("$scratch/shared" "$scratch/m.tpk")
 [[ $said == *"is the largest"* && $said == $("$scratch/static" "$scratch/m.tpk") ]] || { echo "the runtime says: $said"; exit 1; }
+# The same by CMake, for C alone; with no component both targets are there.
+mkdir "$scratch/service"
+cat >"$scratch/service/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.22)
+project(service LANGUAGES C)
+find_package(toroid 0.1 REQUIRED COMPONENTS runtime)
+if(TARGET toroid::toroid)
+  message(FATAL_ERROR "the component runtime brings the whole library along")
+endif()
+add_executable(service "$root/examples/package/classify.c")
+target_link_libraries(service PRIVATE toroid::runtime)
+END
+cmake -S "$scratch/service" -B "$scratch/service/build" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/configure.log" 2>&1 &&
+  cmake --build "$scratch/service/build" >"$scratch/build.log" 2>&1 || { cat "$scratch/configure.log" "$scratch/build.log"; exit 1; }
+[[ $("$scratch/service/build/service" "$scratch/m.tpk") == "$said" ]] || { echo "the program made with toroid::runtime says something else"; exit 1; }
 
 export TOROID_TUNE_ISOLATED=1  # both find toroid-tune-worker
 "$scratch/project/build/tuned"

@@ -13,6 +13,7 @@
 namespace toroid {
 
 namespace package {
+class Memory;
 class Package;
 class Session;
 }  // namespace package
@@ -20,6 +21,10 @@ class Session;
 // One caller's program: memory that it keeps from run to run (caches, counters) is this session's alone, and begins as it was stored.
 class PackageSession {
  public:
+  // Another entry of the package, on this session's device and memory: what both keep in common (the caches of a prefill and of a decoding
+  // step) is the same for both, and calls of both take turns. Other sessions know nothing of it. UserError for a name that the package has
+  // not.
+  PackageSession entry(const std::string& name) const;
   // One tensor an output (undefined for None), on the caller's tensors in the order of the inputs. UserError naming the input when count,
   // dtype or sizes do not fit. Safe to call from several threads; calls of programs that keep memory take turns.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
@@ -41,7 +46,10 @@ class PackageSession {
     std::vector<TensorSpec> inputs, outputs;
   };
   const Signature& signature() const;
+  static PackageSession begin(const std::shared_ptr<package::Package>& package, const std::string& entry, const Device& device,
+                              std::shared_ptr<package::Memory> memory);
 
+  std::shared_ptr<package::Package> package_;
   std::shared_ptr<package::Session> session_;
   std::shared_ptr<const Signature> signature_;
 };
@@ -60,7 +68,8 @@ class PackageFile {
   // machine.
   PackageSession session(const std::string& entry = "", const Device& device = Device::cpu()) const;
 
-  // Names of the weights that can be swapped: none where the package was made without PackageOptions::swappable.
+  // Names of the weights that can be swapped, of those that a program uses: none where the package was made without
+  // PackageOptions::swappable.
   std::vector<std::string> weights() const;
   // Gives the programs other weights while sessions run: calls that have begun end with the weights that they began with, later ones have
   // the new ones, and no call a mixture. What was folded or packed is made anew before, on the calling thread; the tensors are copied.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,34 +28,48 @@ struct PackageOptions {
   // What a C++ function takes and returns, one name for each; none: input0, input1, ... and output0, output1, ... All inputs have different
   // names, all outputs too. Models have names of their own.
   std::vector<std::string> input_names = {}, output_names = {};
+  // Names of tensors that C++ functions capture, by which others take their places (PackageFile::swap_weights): nn::Module::state() of the
+  // module that they call, or any tensors that they read. Those without a name are called captured, captured_1, ... in the order in which
+  // they are read first: that of the C++ compiler, which may evaluate the arguments of a call in any. Names that no function captures are
+  // known to the package and change nothing, so that a file of Module::save() can be given. UserError where none is captured.
+  std::map<std::string, Tensor> weight_names = {};
 };
 
-// A function of the package: a model file, compiled under a name.
+// A function of the package under a name: a model file, or a C++ function with examples of what it takes.
 struct PackageEntry {
   std::string name = "main";
-  std::string model;  // .pt2 or ONNX
+  std::string model = {};  // .pt2 or ONNX; or:
+  std::function<std::vector<Tensor>(const std::vector<Tensor>&)> function = {};
+  std::vector<Tensor> examples = {};                             // sizes are theirs, those that mark_dynamic names aside
+  std::vector<std::string> input_names = {}, output_names = {};  // of the function, see PackageOptions
 };
 
-// Compiles the models for each target, and replaces the file in one step. Weights that several programs have are in the file once.
-// UserError for what Model::load refuses, for programs that cannot be stored, and for an unknown target, with the known ones.
+// Compiles the entries for each target, and replaces the file in one step. Functions are traced once. Weights that several programs have
+// are in the file once. Tensors that functions capture are stored with their contents; one that several functions have and one of them
+// writes to (a cache) is one memory of a session, see PackageSession::entry(). UserError for what Model::load refuses, for functions that
+// read values of tensors, for programs that cannot be stored, for memory that one entry writes to and another has in part, and for an
+// unknown target, with the known ones.
 void save_package(std::span<const PackageEntry> entries, const std::string& path, const PackageOptions& options = {});
+inline void save_package(std::initializer_list<PackageEntry> entries, const std::string& path, const PackageOptions& options = {}) {
+  save_package(std::span(entries.begin(), entries.size()), path, options);
+}
 inline void save_package(const std::string& model, const std::string& path, const PackageOptions& options = {}) {
   const PackageEntry entry{"main", model};
   save_package(std::span(&entry, 1), path, options);
 }
 
-namespace detail {
-void save_package(std::span<const Tensor> examples, const std::function<std::vector<Tensor>(std::span<const Tensor>)>& fn,
-                  const std::string& path, const PackageOptions& options);
-}  // namespace detail
-
-// The same of a function from a list of tensors to a list of tensors, traced once. Its inputs have the sizes of the examples, those that
-// mark_dynamic names aside. Tensors that it captures are stored with their contents. UserError for a function that reads values of tensors.
+// The same of one function from a list of tensors to a list of tensors, the entry "main".
 template <class F>
 void save_package(F&& fn, const std::vector<Tensor>& examples, const std::string& path, const PackageOptions& options = {}) {
-  detail::save_package(
-      examples, [&](std::span<const Tensor> in) { return std::vector<Tensor>(fn(std::vector<Tensor>(in.begin(), in.end()))); }, path,
-      options);
+  const PackageEntry entry{"main",
+                           {},
+                           [&](const std::vector<Tensor>& in) { return std::vector<Tensor>(fn(in)); },
+                           examples,
+                           options.input_names,
+                           options.output_names};
+  PackageOptions others = options;
+  others.input_names.clear(), others.output_names.clear();
+  save_package(std::span(&entry, 1), path, others);
 }
 
 }  // namespace toroid

@@ -17,6 +17,7 @@ inline constexpr double kUsualTolerance = 1e-4;  // of f32, as a part of an outp
 struct RunArgs {
   std::string model, inputs, outputs, expect, weights, backend = "compiled", device = "cpu";
   std::string weights_folder;       // of a package: of the weights beside it; empty: where it expects them
+  std::string entry;                // of a package; empty: the only one
   std::optional<double> tolerance;  // none: a package's own, else kUsualTolerance
   bool json = false;
 };
@@ -39,7 +40,7 @@ struct BenchArgs {
   int64_t seq = 0, batch = 1, layers = 0, position = 0;  // 0: the model's own, the cache's last
   int threads = 0, iterations = 0;                       // 0: all processors; as many as fit in a few seconds
   bool decode = false, no_eager = false, no_freeze = false, json = false;
-  std::string weights_folder;            // as in RunArgs
+  std::string weights_folder, entry;     // as in RunArgs
   std::vector<std::string> of_built_in;  // options that the call gives and that only built-in models have
 };
 int bench(const BenchArgs& args);

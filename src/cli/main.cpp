@@ -21,6 +21,8 @@ namespace {
 
 using namespace toroid::cli;
 
+const std::string kModelOrPackage =
+    "A package, a .pt2 archive, an ONNX file, the text of a graph (inspect --graph), or a built-in model with random weights: ";
 constexpr const char* kFooter =
     "Exit codes: 0 done, 1 results differ or a case failed, 2 something in the call or the files is wrong, 3 the machine lacks something,\n"
     "4 a bug in Toroid, 130 interrupted (Ctrl-C). Options of the library are environment variables TOROID_<NAME>;\n`toroid options` lists them.\n";
@@ -49,8 +51,8 @@ struct Command {
     app.require_subcommand(1);
     app.footer(kFooter);
     app.set_version_flag("--version", "toroid " TOROID_VERSION);
-    auto* r = add("run", "Run a model on tensors from a safetensors file.", [this] { return run_model(run); });
-    r->add_option("model", run.model, "The model: a .pt2 archive of torch.export.save, or an ONNX file")->required();
+    auto* r = add("run", "Run a model or a package on tensors from a safetensors file.", [this] { return run_model(run); });
+    r->add_option("model", run.model, "The model: a .pt2 archive of torch.export.save, an ONNX file, or a package")->required();
     r->add_option(
          "--inputs", run.inputs,
          "safetensors file of inputs by place (\"000\", \"001\", ...) or by the model's names; a second call's are \"call1.000\", ...")
@@ -58,6 +60,7 @@ struct Command {
     r->add_option("--outputs", run.outputs, "Write the outputs of the last call here");
     r->add_option("--weights", run.weights, "Of a package: safetensors file whose tensors take the place of its weights");
     add_weights_folder(r, run.weights_folder);
+    add_entry(r, run.entry);
     r->add_option("--expect", run.expect, "Compare the outputs with these");
     add_common(r, run.backend, run.device, run.json);
     r->add_option("--tolerance", run.tolerance,
@@ -111,6 +114,7 @@ struct Command {
 
     auto* i = add("inspect", "Show what a model, a package or a safetensors file holds.", [this] { return toroid::cli::inspect(inspect); });
     add_graph(i, inspect.subject);
+    i->get_option("model")->description(kModelOrPackage + toroid::cli::built_in_models());
     i->add_flag("--graph", inspect.graph, "The whole graph as text, which `toroid opt` reads");
 
     auto* o = add("opt", "Run passes on a graph or a lowered program in its text form and print it, or list all passes.",
@@ -254,10 +258,15 @@ struct Command {
   void add_bench() {
     auto* b = add(
         "bench",
-        "Measure a model: compile and run times, kernels, and each kernel beside what the machine can do; on a GPU with CUPTI also as it "
+        "Measure a model or a package: compile and run times, kernels, and each kernel beside what the machine can do; on a GPU with CUPTI also as it "
         "ran within a call.",
         [this] { return toroid::cli::bench(bench); });
     add_subject(b, bench);
+    b->get_option("model")->description(kModelOrPackage + toroid::cli::built_in_models());
+    b->get_option("--inputs")
+        ->description(
+            "Of a package: its inputs, by place (\"000\", ...) or name. Of a model file the same; otherwise in.safetensors or ONNX's "
+            "test_data_set_0 beside it, or plain numbers");
     b->add_option("--mode", bench.mode,
                   "default; reduce-overhead: the launches of a call replayed as one; max-autotune: and choices timed when compiling; "
                   "max-autotune-no-cudagraphs: those alone")
@@ -265,6 +274,7 @@ struct Command {
         ->capture_default_str();
     b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
     add_weights_folder(b, bench.weights_folder);
+    add_entry(b, bench.entry);
     b->add_flag("--no-eager", bench.no_eager, "Leave out the run of one operation at a time");
     b->add_flag("--no-freeze", bench.no_freeze, "Leave weights as they are; otherwise they are packed when compiling, where memory allows");
     b->add_option("--timeline", bench.timeline,
@@ -276,6 +286,10 @@ struct Command {
     auto* sub = app.add_subcommand(name, doc);
     sub->callback([this, run_it = std::move(run_it)] { action = run_it; });
     return sub;
+  }
+
+  void add_entry(CLI::App* sub, std::string& entry) {
+    sub->add_option("--entry", entry, "Of a package: the entry that runs; its only one need not be named");
   }
 
   void add_weights_folder(CLI::App* sub, std::string& folder) {

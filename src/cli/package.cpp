@@ -1,7 +1,7 @@
 // toroid compile, and what other commands do with packages.
 #include "package/package.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -13,6 +13,7 @@
 #include "cli/runner.h"
 #include "cli/tensor_files.h"
 #include "exec/verify.h"
+#include "package/opening.h"
 #include "toroid/save_package.h"
 
 namespace toroid::cli {
@@ -20,7 +21,8 @@ namespace {
 
 class SessionRunner : public Runner {
  public:
-  SessionRunner(package::Package& package, const Device& device) : device_(device), session_(package.load("", device)->session()) {}
+  SessionRunner(package::Package& package, const std::string& entry, const Device& device)
+      : device_(device), session_(package.load(entry, device)->session()) {}
   std::vector<Tensor> run(std::span<const Tensor> user_inputs) override {
     std::vector<Tensor> inputs;
     for (auto& t : user_inputs) inputs.push_back(t.to(device_));
@@ -43,13 +45,32 @@ PackageEntry entry_of(const std::string& text, size_t models) {
   return {"main", text};
 }
 
+// Names of the entries that have a state.
+std::vector<std::string> users_of(const package::Manifest& m, int state) {
+  std::vector<std::string> out;
+  for (auto& e : m.entries) {
+    const auto has = [&](auto& p) { return std::any_of(p.states.begin(), p.states.end(), [&](auto& s) { return s.state == state; }); };
+    if (std::any_of(e.programs.begin(), e.programs.end(), has)) out.push_back(shown(e.name));
+  }
+  return out;
+}
+
 }  // namespace
 
-PackageRunner make_package_runner(const std::string& path, const std::string& device, const std::string& weights,
+void check_entry(const std::string& path, const std::string& entry) {
+  const auto package = package::Package::open(path);
+  std::string names;
+  for (auto& e : package->manifest().entries) names += (names.empty() ? "" : ", ") + shown(e.name);
+  const size_t count = package->manifest().entries.size();
+  TOROID_USER_CHECK(count == 1 || !entry.empty(), "{}: it has {} entries; say which one: --entry NAME, of {}", path, count, names);
+  package->entry(entry);
+}
+
+PackageRunner make_package_runner(const std::string& path, const std::string& entry, const std::string& device, const std::string& weights,
                                   const std::string& folder) {
   const Device where = device_from_name(device);
   const auto package = package::Package::open(path, folder);
-  PackageRunner out{std::make_unique<SessionRunner>(*package, where), package->choose(package->entry(""), where).tolerance};
+  PackageRunner out{std::make_unique<SessionRunner>(*package, entry, where), package->choose(package->entry(entry), where).tolerance};
   if (!weights.empty()) package->swap_weights(std::filesystem::path(weights));
   return out;
 }
@@ -93,6 +114,9 @@ int inspect_package(const std::string& path, bool json) {
   if (!m.weights.empty())
     fmt::print("  {} weights, of which {} can be swapped\n", m.weights.size(),
                std::count_if(m.weights.begin(), m.weights.end(), [](auto& w) { return w.sha256.empty(); }));
+  for (size_t i = 0; i < m.states.size(); ++i)
+    fmt::print("  memory of a session {}: {}[{}], shared by the entries {}\n", shown(m.states[i].name), name_of(m.states[i].layout.dtype),
+               fmt::join(m.states[i].layout.sizes, ", "), fmt::join(users_of(m, static_cast<int>(i)), ", "));
   for (auto& e : m.entries) {
     fmt::print("  entry {}\n", shown(e.name));
     for (auto& v : e.inputs) fmt::print("    input  {}: {}{}\n", shown(v.name), shown(v.type), v.written ? ", written" : "");
@@ -100,8 +124,10 @@ int inspect_package(const std::string& path, bool json) {
     for (auto& s : e.sizes)
       fmt::print("    size   {}: {} to {}\n", shown(s.name), s.least, s.greatest >= sym::kInf - 1 ? "any" : std::to_string(s.greatest));
     for (auto& q : e.programs) {
-      fmt::print("    program for {}: {} {}, {} kernels, {} steps\n", q.target, q.device, q.code_for, q.kernels.size(),
-                 p->plan(q).steps.size());
+      const auto missing = package::unknown_operations(q);
+      fmt::print("    program for {}: {} {}, {} kernels, {}\n", q.target, q.device, q.code_for, q.kernels.size(),
+                 missing.empty() ? fmt::format("{} steps", p->plan(q).steps.size()) : "whose steps cannot be read here");
+      for (auto& o : missing) fmt::print("      needs the operation {}, which this process has not registered\n", shown(o));
       if (!q.precision.empty()) fmt::print("      computes in {}: f32 results within {} of their range\n", shown(q.precision), q.tolerance);
       if (q.tuning.by == "lock" || q.tuning.by == "timing")
         fmt::print("      tuned for {}, by {}\n", shown(q.tuning.device),
@@ -128,12 +154,13 @@ int verify_package(const std::string& path, const std::string& weights_folder, b
 
 int bench_package(const BenchArgs& args) {
   TOROID_USER_CHECK(!args.inputs.empty(), "toroid bench of a package needs --inputs");
-  const auto calls = read_calls(args.inputs, [&] { return input_names(args.model); }).calls;
+  check_entry(args.model, args.entry);
+  const auto calls = read_calls(args.inputs, [&] { return input_names(args.model, args.entry); }).calls;
   std::vector<Tensor> inputs;
   for (auto& [place, t] : calls.at(0)) inputs.push_back(t.to(device_from_name(args.device)));
   const Stopwatch opening;
   const auto p = package::Package::open(args.model, args.weights_folder);
-  const auto session = p->load("", device_from_name(args.device))->session();
+  const auto session = p->load(args.entry, device_from_name(args.device))->session();
   const double ready = opening.ms();
   session->run(inputs);
   synchronize(device_from_name(args.device));

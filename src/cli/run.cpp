@@ -23,9 +23,9 @@ std::string sizes_text(const Tensor& t) {
 }
 
 // Each call's tensors, each in its place. A place without a tensor would shift those behind it.
-std::vector<std::vector<Tensor>> read_inputs(const std::string& path, const std::string& model) {
+std::vector<std::vector<Tensor>> read_inputs(const std::string& path, const std::string& model, const std::string& entry) {
   std::vector<std::vector<Tensor>> out;
-  for (auto& tensors : read_calls(path, [&] { return input_names(model); }).calls) {
+  for (auto& tensors : read_calls(path, [&] { return input_names(model, entry); }).calls) {
     std::vector<Tensor> given;
     for (auto& [index, t] : tensors) {
       std::string prefix = out.empty() ? "" : fmt::format("call{}.", out.size());
@@ -66,14 +66,16 @@ int run_model(const RunArgs& args) {
   check_tolerance(args.tolerance.value_or(kUsualTolerance));
   Backend backend = backend_from_name(args.backend);
   require_file(args.model);  // what is wrong with this path is said before what is wrong with the other
-  auto inputs = read_inputs(args.inputs, args.model);
   const bool packed = package::Package::is_package(args.model);
   TOROID_USER_CHECK(packed || args.weights.empty(),
                     "--weights is of packages, {} is a model; make one: toroid compile MODEL -o FILE --swappable", args.model);
+  TOROID_USER_CHECK(packed || args.entry.empty(), "--entry is of packages, {} is a model", args.model);
+  if (packed) check_entry(args.model, args.entry);
+  auto inputs = read_inputs(args.inputs, args.model, args.entry);
   const VerifyRules rules([&] { return packed ? std::make_unique<graph::Graph>() : import::load_model(args.model, inputs.at(0)); });
   PackageRunner program;
   if (packed)
-    program = make_package_runner(args.model, args.device, args.weights, args.weights_folder);
+    program = make_package_runner(args.model, args.entry, args.device, args.weights, args.weights_folder);
   else
     program.runner = make_model_runner(backend, args.model, inputs.at(0), args.device);
   const Tolerance tolerance{args.tolerance.value_or(program.tolerance > 0 ? program.tolerance : kUsualTolerance)};

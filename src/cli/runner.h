@@ -29,13 +29,16 @@ std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Grap
 std::unique_ptr<Runner> make_model_runner(Backend backend, const std::string& path, std::span<const Tensor> inputs,
                                           const std::string& device);
 
-// The only entry of a package. weights: a safetensors file whose tensors take the place of the package's; empty: none. folder: of the
-// weights beside it, see package::Package::open().
+// UserError, with the names and the option, for a package of several entries of which none is named, and for an entry that it has not.
+void check_entry(const std::string& path, const std::string& entry);
+
+// An entry of a package; empty: its only one. weights: a safetensors file whose tensors take the place of the package's; empty: none.
+// folder: of the weights beside it, see package::Package::open().
 struct PackageRunner {
   std::unique_ptr<Runner> runner;
   double tolerance = 0;  // of the program that runs, see package::Program
 };
-PackageRunner make_package_runner(const std::string& path, const std::string& device, const std::string& weights,
+PackageRunner make_package_runner(const std::string& path, const std::string& entry, const std::string& device, const std::string& weights,
                                   const std::string& folder);
 
 }  // namespace toroid::cli

@@ -42,13 +42,13 @@ int64_t place_of(std::string_view key, const std::vector<std::string>& names, co
 
 }  // namespace
 
-std::vector<std::string> input_names(const std::filesystem::path& model) {
+std::vector<std::string> input_names(const std::filesystem::path& model, const std::string& entry) {
   std::vector<std::string> out;
   if (package::Package::is_package(model.string())) {
     const auto opened = package::Package::open(model.string());
     const auto& entries = opened->manifest().entries;
-    if (entries.size() == 1)
-      for (auto& in : entries[0].inputs) out.push_back(in.name);
+    if (entries.size() == 1 || !entry.empty())
+      for (auto& in : opened->entry(entry).inputs) out.push_back(in.name);
     return out;
   }
   return import::input_names(model);

@@ -21,8 +21,8 @@ struct CallTensors {
 using PlaceNames = std::function<std::vector<std::string>()>;
 CallTensors read_calls(const std::filesystem::path& path, const PlaceNames& names = {});
 
-// Names of what a model file takes, or the only entry of a package.
-std::vector<std::string> input_names(const std::filesystem::path& model);
+// Names of what a model file takes, or an entry of a package (empty: its only one; none where it has several).
+std::vector<std::string> input_names(const std::filesystem::path& model, const std::string& entry = {});
 
 // Writes the outputs of one call under the keys "000", "001", ...; undefined ones are left out.
 void write_outputs(const std::filesystem::path& path, const std::vector<Tensor>& outputs);

@@ -110,7 +110,7 @@ namespace {
 void run_safetensors_case(const VerifyCase& c, const VerifyArgs& args, CaseResult& result) {
   auto in = read_calls(c.folder / "in.safetensors", [&] { return input_names(c.model); }), out = read_calls(c.folder / "out.safetensors");
   if (c.model.extension() == kPackageEnding) {
-    const PackageRunner packed = make_package_runner(c.model, args.device, "", args.weights_folder);
+    const PackageRunner packed = make_package_runner(c.model, "", args.device, "", args.weights_folder);
     const double own = packed.tolerance > 0 ? packed.tolerance : kUsualTolerance;
     check_outputs(VerifyRules([] { return std::make_unique<graph::Graph>(); }), in, out, *packed.runner, {args.tolerance.value_or(own)},
                   result);

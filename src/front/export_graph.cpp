@@ -76,7 +76,7 @@ void detail::export_graph(std::span<const Tensor> examples, const std::function<
                           const std::string& path, const ExportOptions& options) {
   front::check_names(options.input_names, "input"), front::check_names(options.output_names, "output");
   std::vector<std::string> outputs;
-  const auto graph = front::graph_of_function(examples, fn, options.input_names, options.output_names, outputs);
+  const auto graph = front::graph_of_function("main", examples, fn, options.input_names, options.output_names, outputs);
   with_our_errors(fmt::format("cannot write the graph \"{}\"", path), [&] { front::export_graph(*graph, outputs, path); });
 }
 

@@ -18,16 +18,17 @@ Tensor apart(std::span<const Tensor> examples, size_t i) {
 
 }  // namespace
 
-std::unique_ptr<graph::Graph> graph_of_function(std::span<const Tensor> examples, const ListFunction& fn,
+std::unique_ptr<graph::Graph> graph_of_function(const std::string& name, std::span<const Tensor> examples, const ListFunction& fn,
                                                 const std::vector<std::string>& names_in, const std::vector<std::string>& names_out,
                                                 std::vector<std::string>& output_names) {
-  trace::Tracer tracer("main", nullptr);
+  trace::Tracer tracer(name, nullptr);
+  const std::string whose = name == "main" ? "" : " of " + name;
   std::vector<Tensor> results;
   const auto input_names = names_for(examples.size(), names_in, "input");
   {
     std::vector<Tensor> stand_ins;
     for (size_t i = 0; i < examples.size(); ++i) {
-      const std::string place = names_in.empty() ? fmt::format("input {}", i) : fmt::format("input {} ({})", i, input_names[i]);
+      const std::string place = fmt::format("input {}{}{}", i, names_in.empty() ? "" : " (" + input_names[i] + ")", whose);
       TOROID_USER_CHECK(examples[i].defined(), "the example of {} is an undefined tensor", place);
       const auto marks = marks_of(examples[i]);
       std::vector<trace::SizePolicy> policy(examples[i].sizes().size());

@@ -13,10 +13,10 @@
 #include "exec/layout.h"
 #include "front/compile_model.h"
 #include "front/function_graph.h"
+#include "front/package_captures.h"
 #include "front/package_names.h"
 #include "front/precision.h"
 #include "front/settings.h"
-#include "graph/pass.h"
 #include "graph/recipe.h"
 #include "import/load_model.h"
 #include "jit/jit.h"
@@ -101,15 +101,9 @@ bool has_fixed_sizes(const graph::Graph& g) {
   });
 }
 
-// In which writes are known.
-std::unique_ptr<graph::Graph> functional(std::unique_ptr<graph::Graph> g) {
-  const graph::PassRow row = graph::find_pass("functionalize");
-  return graph::run_passes(std::move(g), std::span(&row, 1));
-}
-
 // The graph's parameters and buffers, each with its names. Those that others can take the place of have recipes from now on: what a program
 // writes to is a session's own, and of integers programs know the values.
-std::vector<package::NamedWeight> name_weights(graph::Graph& g) {
+std::vector<package::NamedWeight> name_weights(graph::Graph& g, const front::PackageCaptures& captures) {
   std::vector<package::NamedWeight> out;
   std::vector<std::vector<graph::Input*>> users;
   for (size_t i = 0; i < g.inputs.size(); ++i) {
@@ -118,8 +112,10 @@ std::vector<package::NamedWeight> name_weights(graph::Graph& g) {
     size_t same = 0;
     while (same < out.size() && !(out[same].tensor.raw_data() == in.data.raw_data() && users[same][0]->value->type == in.value->type))
       ++same;
-    if (same == out.size()) out.push_back({{}, in.data}), users.emplace_back();
-    out[same].names.push_back(in.name), users[same].push_back(&in);
+    if (same == out.size()) out.push_back({captures.names_of(in.data), in.data}), users.emplace_back();
+    auto& names = out[same].names;
+    if (std::find(names.begin(), names.end(), in.name) == names.end()) names.push_back(in.name);
+    users[same].push_back(&in);
   }
   for (size_t k = 0; k < out.size(); ++k) {
     const bool written = std::any_of(g.outputs.begin(), g.outputs.end(), [&](auto& o) {
@@ -142,7 +138,7 @@ package::Tuning tuning_of(const Machine& m, const compiler::Setup& setup) {
 
 class Packer {
  public:
-  explicit Packer(const PackageOptions& options) : options_(options) {
+  explicit Packer(const PackageOptions& options) : options_(options), captures_(options.weight_names) {
     TOROID_USER_CHECK(!options.targets.empty(), "PackageOptions::targets is empty; expected one target at least");
     for (auto& target : options.targets) {
       const Machine& m = machines_.emplace_back(machine_of(target, options.model));
@@ -152,17 +148,23 @@ class Packer {
     }
   }
 
-  // graph: makes it anew at each call. outputs: names of what it returns, read when it has been made; none: they have none.
+  // Names what functions capture, and says what entries have in common. Before the first add().
+  front::PackageCaptures& captures() { return captures_; }
+
+  // graph: makes it anew at each call. outputs: names of what it returns, read when it has been made; none: they have none. arguments: how
+  // many a function takes.
   void add(const std::string& entry, const std::function<std::unique_ptr<graph::Graph>()>& graph,
-           const std::vector<std::string>& outputs = {}) {
+           const std::vector<std::string>& outputs = {}, size_t arguments = 0) {
     for (size_t i = 0; i < machines_.size(); ++i) {
       const Machine& m = machines_[i];
-      auto g = options_.swappable ? functional(graph()) : graph();
-      auto weights = options_.swappable ? name_weights(*g) : std::vector<package::NamedWeight>();
+      auto g = options_.swappable ? front::functional(graph()) : graph();
+      captures_.open_states(entry, *g);
+      auto weights = options_.swappable ? name_weights(*g, captures_) : std::vector<package::NamedWeight>();
       compiler::Setup setup = front::setup_of(m.options);
       if (has_fixed_sizes(*g) && !m.options.options.count("capture_warmups")) setup.options.set("capture_warmups", "0");
       const front::Precision precision = front::precision_of(*g, m.options.device, setup.options);
       auto made = compiler::loadable(std::move(g), setup, m.absent ? &*m.absent : nullptr);
+      auto states = captures_.bind_states(entry, arguments, made);
       programs_.push_back({entry,
                            options_.targets[i],
                            std::move(made),
@@ -172,11 +174,14 @@ class Packer {
                            m.driver,
                            precision.name,
                            precision.tolerance,
-                           tuning_of(m, setup)});
+                           tuning_of(m, setup),
+                           std::move(states)});
     }
   }
 
   void write(const std::string& path) {
+    if (options_.swappable && !programs_.empty())
+      for (auto& w : captures_.unused()) programs_[0].weights.push_back(std::move(w));
     package::write_package(path, programs_,
                            {fmt::format("{}", fmt::join(compilers_, "; ")), std::string(name_of(options_.model.mode)),
                             fmt::format("{} {}", TOROID_VERSION, compiler::source_revision()), options_.weights_beside});
@@ -185,6 +190,7 @@ class Packer {
  private:
   const PackageOptions& options_;
   const graph::RecipeScope recipes_;
+  front::PackageCaptures captures_;
   std::vector<Machine> machines_;  // of the targets
   std::vector<package::Compiled> programs_;
   std::vector<std::string> compilers_;
@@ -203,35 +209,58 @@ void front::save_package(const std::function<std::unique_ptr<graph::Graph>()>& g
   });
 }
 
-void save_package(std::span<const PackageEntry> entries, const std::string& path, const PackageOptions& options) {
-  TOROID_USER_CHECK(options.input_names.empty() && options.output_names.empty(),
-                    "PackageOptions::input_names and output_names are of C++ functions; models have names of their own");
-  with_our_errors(cannot_make(path), [&] {
-    Packer packer(options);
-    for (auto& e : entries) {
-      std::vector<std::string> outputs;
-      packer.add(
-          e.name, [&] { return import::load_model(e.model, {}, nullptr, &outputs); }, outputs);
-    }
-    packer.write(path);
-  });
+namespace {
+
+void check_entry(const PackageEntry& e) {
+  TOROID_USER_CHECK(e.model.empty() != !e.function, "the entry \"{}\" has {}; expected one of both: PackageEntry::model or function",
+                    e.name, e.function ? "a model and a function" : "neither a model nor a function");
+  TOROID_USER_CHECK(e.function || (e.input_names.empty() && e.output_names.empty() && e.examples.empty()),
+                    "the entry \"{}\" is a model, which has names and sizes of its own; examples, input_names and output_names are of C++ "
+                    "functions",
+                    e.name);
+  front::check_names(e.input_names, "input"), front::check_names(e.output_names, "output");
 }
 
-void detail::save_package(std::span<const Tensor> examples, const std::function<std::vector<Tensor>(std::span<const Tensor>)>& fn,
-                          const std::string& path, const PackageOptions& options) {
-  front::check_names(options.input_names, "input"), front::check_names(options.output_names, "output");
+// A function that has been traced.
+struct Traced {
+  std::unique_ptr<graph::Graph> graph;
+  std::vector<std::string> outputs;
+};
+
+}  // namespace
+
+void save_package(std::span<const PackageEntry> entries, const std::string& path, const PackageOptions& options) {
+  TOROID_USER_CHECK(options.input_names.empty() && options.output_names.empty(),
+                    "PackageOptions::input_names and output_names are of one C++ function; models have names of their own, entries "
+                    "PackageEntry::input_names and output_names");
   bool is_of_function = false;  // then it is the caller's own error
-  const auto traced = [&](std::span<const Tensor> in) {
-    is_of_function = true;
-    auto results = fn(in);
-    is_of_function = false;
-    return results;
-  };
   try {
+    for (auto& e : entries) check_entry(e);
     Packer packer(options);
-    std::vector<std::string> outputs;
-    packer.add(
-        "main", [&] { return front::graph_of_function(examples, traced, options.input_names, options.output_names, outputs); }, outputs);
+    std::vector<Traced> traced(entries.size());
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const PackageEntry& e = entries[i];
+      if (!e.function) continue;
+      const auto run = [&](std::span<const Tensor> in) {
+        is_of_function = true;
+        auto results = e.function({in.begin(), in.end()});
+        is_of_function = false;
+        return results;
+      };
+      traced[i].graph = front::graph_of_function(e.name, e.examples, run, e.input_names, e.output_names, traced[i].outputs);
+      packer.captures().add(e.name, *traced[i].graph, entries.size() > 1);
+    }
+    packer.captures().settle();
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const PackageEntry& e = entries[i];
+      std::vector<std::string>& outputs = traced[i].outputs;
+      if (e.function)
+        packer.add(
+            e.name, [&] { return clone(*traced[i].graph); }, outputs, e.examples.size());
+      else
+        packer.add(
+            e.name, [&] { return import::load_model(e.model, {}, nullptr, &outputs); }, outputs);
+    }
     packer.write(path);
   } catch (...) {
     if (is_of_function) throw;

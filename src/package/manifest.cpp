@@ -2,6 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "base/check.h"
 #include "base/json_text.h"
 #include "device/cpu/launch.h"
@@ -32,12 +35,15 @@ std::string text(const Value& v) {
 }
 
 std::string text(const Program& p) {
+  std::string states;
+  for (auto& s : p.states) states += fmt::format(R"({}{{"input": {}, "state": {}}})", states.empty() ? "" : ", ", s.input, s.state);
+  states = "[" + states + "]";
   return fmt::format(
       R"({{"target": {}, "device": {}, "code_for": {}, "plan": {}, "kernels": {}, "libraries": {}, "operations": {}, "driver": {}, )"
-      R"("precision": {}, "tolerance": {}, "tuning": {{"by": {}, "lock": {}, "device": {}}}}})",
+      R"("precision": {}, "tolerance": {}, "tuning": {{"by": {}, "lock": {}, "device": {}}}, "states": {}}})",
       json_string(p.target), json_string(p.device), json_string(p.code_for), json_string(p.plan), list(p.kernels), list(p.libraries),
       list(p.operations), p.driver, json_string(p.precision), p.tolerance, json_string(p.tuning.by), json_string(p.tuning.lock),
-      json_string(p.tuning.device));
+      json_string(p.tuning.device), states);
 }
 
 std::string text(const Entry& e) {
@@ -55,6 +61,8 @@ std::string text(const Layout& l) {
   return fmt::format(R"("dtype": "{}", "sizes": [{}], "strides": [{}])", name_of(l.dtype), fmt::join(l.sizes, ", "),
                      fmt::join(l.strides, ", "));
 }
+
+std::string text(const State& s) { return fmt::format(R"({{"name": {}, {}}})", json_string(s.name), text(s.layout)); }
 
 std::string text(const Weight& w) { return fmt::format(R"({{"names": {}, {}, "sha256": "{}"}})", list(w.names), text(w.layout), w.sha256); }
 
@@ -156,13 +164,23 @@ std::string to_json(const Manifest& m) {
   return fmt::format(
       "{{\n  \"format_name\": \"{}\",\n  \"format\": {},\n  \"plan_version\": {},\n  \"kernel_abi\": {},\n  \"system\": {},\n"
       "  \"machine\": {},\n  \"compiler\": {},\n  \"toroid\": {},\n  \"mode\": {},\n  \"entries\": {},\n  \"constants\": {{{}}},\n"
-      "  \"weights\": {},\n  \"recipes\": {},\n  \"files\": {},\n  \"weights_head\": \"{}\",\n  \"parts\": {}\n}}\n",
+      "  \"states\": {},\n  \"weights\": {},\n  \"recipes\": {},\n  \"files\": {},\n  \"weights_head\": \"{}\",\n  \"parts\": {}\n}}\n",
       kFormatName, m.format, m.plan_version, m.kernel_abi, json_string(m.system), json_string(m.machine), json_string(m.compiler),
       json_string(m.toroid), json_string(m.mode), lines(m.entries, 2, entry), constants,
-      lines(m.weights, 2, [](const Weight& w) { return text(w); }), lines(m.recipes, 2, [](const Recipe& r) { return text(r); }),
+      lines(m.states, 2, [](const State& s) { return text(s); }), lines(m.weights, 2, [](const Weight& w) { return text(w); }),
+      lines(m.recipes, 2, [](const Recipe& r) { return text(r); }),
       lines(m.files, 2,
             [](const WeightFile& f) { return fmt::format(R"({{"sha256": "{}", "bytes": {}, "head": "{}"}})", f.sha256, f.bytes, f.head); }),
       m.weights_head, lines(m.parts, 2, part));
+}
+
+std::vector<std::string> swappable_weights(const Manifest& m) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < m.weights.size(); ++i) {
+    const bool used = std::any_of(m.recipes.begin(), m.recipes.end(), [&](auto& r) { return r.weight == static_cast<int>(i); });
+    if (used && m.weights[i].sha256.empty()) out.insert(out.end(), m.weights[i].names.begin(), m.weights[i].names.end());
+  }
+  return out;
 }
 
 std::vector<Requirement> requirements(std::string_view json, const std::string& source) {
@@ -181,7 +199,8 @@ Manifest read_manifest(std::string_view json, const std::string& source) {
   if (const auto toroid = j.find("toroid")) m.toroid = toroid->as_str();
   m.compiler = string(j, "compiler"), m.mode = string(j, "mode"), m.weights_head = string(j, "weights_head");
   const Json entries = j.at("entries"), constants = j.at("constants"), parts = j.at("parts");
-  const auto weights = items(j, "weights"), recipes = items(j, "recipes"), files = items(j, "files");
+  const auto weights = items(j, "weights"), recipes = items(j, "recipes"), files = items(j, "files"), states = items(j, "states");
+  for (const Json& s : states) m.states.push_back({string(s, "name"), layout(s)});
   for (size_t i = 0; i < entries.size(); ++i) {
     const Json e = entries[i], sizes = e.at("sizes"), programs = e.at("programs");
     Entry& entry = m.entries.emplace_back();
@@ -198,6 +217,12 @@ Manifest read_manifest(std::string_view json, const std::string& source) {
       if (const auto tolerance = p.find("tolerance")) read.tolerance = tolerance->as_double();
       if (!(read.tolerance >= 0 && read.tolerance < 1)) p.at("tolerance").refuse("expected a part of an output's range, from 0 to 1");
       if (const auto tuning = p.find("tuning")) read.tuning = {string(*tuning, "by"), string(*tuning, "lock"), string(*tuning, "device")};
+      for (const Json& s : items(p, "states")) {
+        const int64_t input = s.at("input").as_int();
+        const int state = place(s.at("state"), states.size());
+        if (input < 0 || input > std::numeric_limits<int>::max() || state < 0) s.refuse("expected the numbers of an input and of a state");
+        read.states.push_back({static_cast<int>(input), state});
+      }
     }
   }
   for (size_t i = 0; i < constants.size(); ++i) {

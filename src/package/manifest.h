@@ -12,8 +12,9 @@
 namespace toroid::package {
 
 // Another number where a reader of the number before would misread a package. Readers take kOldestFormat to kFormat.
-inline constexpr int64_t kFormat = 2, kOldestFormat = 1;
-inline constexpr int64_t kFormatInOneFile = 1;  // of packages that have nothing beside them
+inline constexpr int64_t kFormat = 3, kOldestFormat = 1;
+// Of packages whose entries share no memory, with weights beside them or with nothing.
+inline constexpr int64_t kFormatBeside = 2, kFormatInOneFile = 1;
 inline constexpr std::string_view kFormatName = "toroid-package";
 inline constexpr const char *kManifest = "manifest.json", *kManifestHash = "manifest.sha256", *kWeights = "weights.safetensors",
                             *kRecipes = "recipes.plan";
@@ -50,6 +51,12 @@ struct Tuning {
   std::string device;  // what was decided for, as lock files name it
 };
 
+// An input of a program that is memory of several entries.
+struct StateUse {
+  int input = 0;  // of the plan
+  int state = 0;  // number of Manifest::states
+};
+
 // An entry compiled for one kind of machine.
 struct Program {
   std::string target;                                       // as it was asked for: "x86-64-v3"
@@ -61,6 +68,7 @@ struct Program {
   std::string precision = {};                               // the lowest that it computes in: "f64", "f32", "tf32", "f16", "bf16"
   double tolerance = 0;                                     // error of f32 results that it leaves, as a part of their range; 0: unknown
   Tuning tuning = {};
+  std::vector<StateUse> states = {};  // what it keeps alone is not listed
 };
 
 // A function of the package.
@@ -76,6 +84,12 @@ struct Layout {
   DType dtype = DType::F32;
   std::vector<int64_t> sizes, strides;
   bool operator==(const Layout&) const = default;
+};
+
+// Memory that several entries have and one writes to: of a session, which calls them all.
+struct State {
+  std::string name;
+  Layout layout;
 };
 
 // A constant that plans name, as it lies in the weights.
@@ -115,6 +129,7 @@ struct Manifest {
   std::string mode;             // and how: "default", "max-autotune"
   std::vector<Entry> entries;
   std::map<std::string, Constant> constants;
+  std::vector<State> states;
   std::vector<Weight> weights;  // none where the package was made without `swappable`
   std::vector<Recipe> recipes;
   std::vector<WeightFile> files;  // beside the package
@@ -123,6 +138,8 @@ struct Manifest {
 };
 
 std::string to_json(const Manifest& m);
+// Names of the weights that others can take the place of, and that a program uses.
+std::vector<std::string> swappable_weights(const Manifest& m);
 
 // A field that must be as this runtime has it.
 struct Requirement {

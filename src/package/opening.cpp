@@ -7,6 +7,7 @@
 #include "device/cpu/isa.h"
 #include "device/cuda/architecture.h"
 #include "exec/load.h"
+#include "ops/table.h"
 
 namespace toroid::package {
 namespace {
@@ -41,6 +42,14 @@ void check_parts(const Manifest& m, const import::ZipArchive& zip) {
   }
   for (auto& e : zip.entries())
     TOROID_USER_CHECK(parts.count(e.name), "{}: \"{}\" is not in the manifest; nothing may be added to a package", zip.source(), e.name);
+}
+
+std::vector<std::string> unknown_operations(const Program& p) {
+  constexpr std::string_view kFunctional = ".functional";  // of what writes to arguments
+  std::vector<std::string> out;
+  for (auto& name : p.operations)
+    if (!ops::table().find(name)) out.push_back(name.ends_with(kFunctional) ? name.substr(0, name.size() - kFunctional.size()) : name);
+  return out;
 }
 
 Fit fit_of(const Program& p, const Device& device) {

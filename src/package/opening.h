@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mapped_file.h"
 #include "import/zip.h"
@@ -17,6 +18,9 @@ import::ZipArchive archive_in(const MappedFile& file, const std::string& source)
 std::string_view manifest_text(const import::ZipArchive& zip);
 // UserError for a part that is missing or has another size, and for a file that is not in the manifest.
 void check_parts(const Manifest& m, const import::ZipArchive& zip);
+
+// Operations that it calls and that this process does not know, as they are registered: somebody's own.
+std::vector<std::string> unknown_operations(const Program& p);
 
 // Whether a device of this machine runs a program.
 enum class Fit { Fits, OtherKind, OtherCode, NewerDriver };

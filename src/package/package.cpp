@@ -27,7 +27,23 @@ std::string names(const std::vector<T>& items, F&& name) {
 
 }  // namespace
 
-Loaded::Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file) : file_(std::move(file)), plan_(std::move(plan)) {
+exec::Loaded Memory::bound(const Loaded& program, exec::Loaded parts) {
+  const exec::Plan& plan = program.plan();
+  std::vector<std::pair<size_t, std::pair<const Loaded*, int>>> kept;  // inputs, and their keys
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    if (!plan.inputs[i].mutated || !parts.inputs[i].defined()) continue;
+    const auto& states = program.states();
+    const auto shared = std::find_if(states.begin(), states.end(), [&](auto& s) { return s.input == static_cast<int>(i); });
+    kept.push_back({i, shared == states.end() ? std::pair(&program, static_cast<int>(i)) : std::pair(nullptr, shared->state)});
+    if (tensors_.count(kept.back().second)) parts.inputs[i] = {};
+  }
+  parts = exec::with_own_state(plan, std::move(parts));
+  for (auto& [i, key] : kept) parts.inputs[i] = tensors_.try_emplace(key, parts.inputs[i]).first->second;
+  return parts;
+}
+
+Loaded::Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file, std::vector<StateUse> states)
+    : file_(std::move(file)), plan_(std::move(plan)), states_(std::move(states)) {
   std::map<int, const exec::InputPlan*> users;
   for (auto& in : plan_.inputs) {
     if (in.user >= 0) users[in.user] = &in;
@@ -61,16 +77,18 @@ void Loaded::use(std::shared_ptr<const Version> version) noexcept {
   version_.swap(version);  // what was there goes without the lock
 }
 
-std::shared_ptr<Session> Loaded::session() { return std::make_shared<Session>(shared_from_this()); }
+std::shared_ptr<Session> Loaded::session(std::shared_ptr<Memory> memory) {
+  return std::make_shared<Session>(shared_from_this(), std::move(memory));
+}
 
 std::vector<Tensor> Session::run(std::span<const Tensor> inputs) {
   if (const auto now = program_->version(); now->shared) return now->shared->run(inputs);
-  std::lock_guard turn(turn_);
+  std::lock_guard turn(memory_->turn);
   const auto now = program_->version();
   if (now != version_) {
     const exec::Plan& plan = program_->plan();
     own_ = std::make_unique<exec::Executable>(
-        plan, own_ ? exec::with_state_of(plan, now->parts, own_->loaded()) : exec::with_own_state(plan, now->parts));
+        plan, own_ ? exec::with_state_of(plan, now->parts, own_->loaded()) : memory_->bound(*program_, now->parts));
     version_ = now;
   }
   return own_->run(inputs);
@@ -150,8 +168,32 @@ const Program& Package::choose(const Entry& entry, const Device& device) const {
 
 exec::Plan Package::plan(const Program& p) const { return exec::read_plan(part(p.plan)); }
 
+// What others write to changes between runs, also where the program itself does not write to it.
+exec::Plan Package::with_states(exec::Plan plan, const Program& p) const {
+  for (auto& use : p.states) {
+    const auto i = static_cast<size_t>(use.input);
+    const State& state = manifest_.states.at(static_cast<size_t>(use.state));
+    const bool bound = i < plan.inputs.size() && plan.inputs[i].user < 0 && manifest_.constants.count(plan.inputs[i].constant);
+    TOROID_USER_CHECK(bound && manifest_.constants.at(plan.inputs[i].constant).layout == state.layout,
+                      "{}: the state \"{}\" of the manifest is not what input {} of {} has", source(), state.name, i, p.plan);
+    plan.inputs[i].mutated = true;
+  }
+  return plan;
+}
+
+void Package::check_operations(const Entry& entry, const Program& p) const {
+  const auto missing = unknown_operations(p);
+  TOROID_USER_CHECK(missing.empty(),
+                    "{}: the entry \"{}\" calls the operation \"{}\", which this process does not know; where it is one of your own "
+                    "(custom_op, opaque_op), register it before the entry is loaded, in a program that links the core library "
+                    "(PackageFile). The runtime in C cannot register any",
+                    source(), entry.name, missing.front());
+}
+
 exec::Loadable Package::parts(const std::string& name, const Device& device) const {
-  const Program& p = choose(entry(name), device);
+  const Entry& which = entry(name);
+  const Program& p = choose(which, device);
+  check_operations(which, p);
   exec::Store store;
   for (auto& k : p.kernels) store.kernels.add(std::string(part(k)));
   for (auto& [constant, t] : constants()) store.constants.add(constant, t);
@@ -168,7 +210,8 @@ std::shared_ptr<Loaded> Package::load(const std::string& name, const Device& dev
   auto& loaded = loaded_[{entry(name).name, to_string(device)}];
   if (loaded) return loaded;
   exec::Loadable l = parts(name, device);
-  auto fresh = std::make_shared<Loaded>(exec::verified(std::move(l.plan), device), l.store, file_);
+  const Program& p = choose(entry(name), device);
+  auto fresh = std::make_shared<Loaded>(with_states(exec::verified(std::move(l.plan), device), p), l.store, file_, p.states);
   if (!changed_.empty()) fresh->use(fresh->with(changed_));
   return loaded = fresh;
 }

@@ -16,7 +16,20 @@
 
 namespace toroid::package {
 
+class Loaded;
 class Session;
+
+// What the programs of one caller keep from run to run. Those of several entries may have some of it in common.
+class Memory {
+ public:
+  std::mutex turn;  // of the calls
+  // `parts` of a program on the caller's memory, which begins as it was stored. Within a turn.
+  exec::Loaded bound(const Loaded& program, exec::Loaded parts);
+
+ private:
+  // By the program and the number of its input; by null and the number of the manifest's state.
+  std::map<std::pair<const Loaded*, int>, Tensor> tensors_;
+};
 
 // A program with the constants of a time. Calls that begin with it end with it.
 struct Version {
@@ -28,7 +41,8 @@ struct Version {
 // session's own.
 class Loaded : public std::enable_shared_from_this<Loaded> {
  public:
-  Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file);
+  // states: see Program::states.
+  Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file, std::vector<StateUse> states = {});
 
   struct Input {
     std::string name;
@@ -39,9 +53,10 @@ class Loaded : public std::enable_shared_from_this<Loaded> {
   const std::vector<TensorType>& outputs() const { return outputs_; }  // that of None means nothing
   const std::vector<bool>& defined_outputs() const { return defined_; }
   const exec::Plan& plan() const { return plan_; }
+  const std::vector<StateUse>& states() const { return states_; }
 
-  // What runs it for one caller, from the state that was stored.
-  std::shared_ptr<Session> session();
+  // What runs it for a caller with this memory, or with one of its own.
+  std::shared_ptr<Session> session(std::shared_ptr<Memory> memory = std::make_shared<Memory>());
 
   std::shared_ptr<const Version> version() const;
   // The program with other constants, by name; nothing runs it yet.
@@ -54,6 +69,7 @@ class Loaded : public std::enable_shared_from_this<Loaded> {
 
   const std::shared_ptr<void> file_;
   const exec::Plan plan_;
+  const std::vector<StateUse> states_;
   std::vector<Input> inputs_;
   std::vector<TensorType> outputs_;
   std::vector<bool> defined_;
@@ -62,19 +78,21 @@ class Loaded : public std::enable_shared_from_this<Loaded> {
   std::shared_ptr<const Version> version_;
 };
 
-// One caller's program. It may be called by several threads; calls of a program that keeps memory take turns.
+// One caller's program. It may be called by several threads; calls of programs that keep memory take turns, with those of other entries on
+// the same memory.
 class Session {
  public:
-  explicit Session(std::shared_ptr<Loaded> program) : program_(std::move(program)) {}
+  Session(std::shared_ptr<Loaded> program, std::shared_ptr<Memory> memory) : program_(std::move(program)), memory_(std::move(memory)) {}
 
   // See exec::Executable::run.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   const Loaded& program() const { return *program_; }
+  const std::shared_ptr<Memory>& memory() const { return memory_; }
 
  private:
   const std::shared_ptr<Loaded> program_;
-  // Of a program that keeps memory:
-  std::mutex turn_;
+  const std::shared_ptr<Memory> memory_;
+  // Of a program that keeps memory, within a turn:
   std::shared_ptr<const Version> version_;  // that the executable is of
   std::unique_ptr<exec::Executable> own_;
 };
@@ -122,6 +140,8 @@ class Package {
  private:
   Package(const std::filesystem::path& path, const std::filesystem::path& weights);
   const Part& listed(const std::string& name) const;
+  exec::Plan with_states(exec::Plan plan, const Program& p) const;
+  void check_operations(const Entry& entry, const Program& p) const;
 
   const std::shared_ptr<MappedFile> file_;
   const import::ZipArchive zip_;

@@ -42,11 +42,13 @@ std::vector<std::string> PackageFile::entries() const {
   return out;
 }
 
-PackageSession PackageFile::session(const std::string& entry, const Device& device) const {
+PackageSession PackageSession::begin(const std::shared_ptr<package::Package>& package, const std::string& entry, const Device& device,
+                                     std::shared_ptr<package::Memory> memory) {
   PackageSession out;
-  package::Package& file = opened(package_);
+  package::Package& file = *package;
   const package::Entry& which = file.entry(entry);
-  out.session_ = file.load(which.name, device)->session();
+  out.package_ = package;
+  out.session_ = file.load(which.name, device)->session(std::move(memory));
   const exec::Plan& plan = out.session_->program().plan();
   PackageSession::Signature signature{fmt::format("the entry \"{}\"", which.name), exec::inputs_of(plan), exec::outputs_of(plan, {})};
   TOROID_USER_CHECK(which.outputs.size() == signature.outputs.size(), "{}: {} of the manifest has {} outputs, its program {}",
@@ -56,12 +58,17 @@ PackageSession PackageFile::session(const std::string& entry, const Device& devi
   return out;
 }
 
-std::vector<std::string> PackageFile::weights() const {
-  std::vector<std::string> out;
-  for (auto& w : opened(package_).manifest().weights)
-    if (w.sha256.empty()) out.insert(out.end(), w.names.begin(), w.names.end());
-  return out;
+PackageSession PackageFile::session(const std::string& entry, const Device& device) const {
+  opened(package_);
+  return PackageSession::begin(package_, entry, device, std::make_shared<package::Memory>());
 }
+
+PackageSession PackageSession::entry(const std::string& name) const {
+  const package::Session& mine = begun(session_);
+  return begin(package_, name, mine.program().plan().device, mine.memory());
+}
+
+std::vector<std::string> PackageFile::weights() const { return swappable_weights(opened(package_).manifest()); }
 
 void PackageFile::swap_weights(const std::map<std::string, Tensor>& tensors) const { opened(package_).swap_weights(tensors); }
 void PackageFile::swap_weights(const std::string& path) const {

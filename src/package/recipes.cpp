@@ -39,6 +39,11 @@ class Maker {
       : m_(m), calls_(calls), source_(source) {
     for (auto& [name, t] : given) take(name, t);
     TOROID_USER_CHECK(!given.empty(), "{}: no weights are given", source_);
+    const auto used = [&](auto& g) {
+      return std::any_of(m_.recipes.begin(), m_.recipes.end(), [&](auto& r) { return r.weight == g.first; });
+    };
+    TOROID_USER_CHECK(given_.empty() || std::any_of(given_.begin(), given_.end(), used),
+                      "{}: no program of the package uses a weight of those that are given ({} ...)", source_, given.begin()->first);
     for (auto& [name, c] : m_.constants)
       if (c.recipe >= 0) constants_[c.recipe] = &now.at(name);
     for (auto& r : m_.recipes)
@@ -88,7 +93,14 @@ class Maker {
   [[noreturn]] void refuse_name(const std::string& name) const {
     std::vector<std::string_view> known;
     for (auto& w : m_.weights) known.insert(known.end(), w.names.begin(), w.names.end());
-    fail<UserError>("{}: it has no weight \"{}\" among its {}{}", source_, name, known.size(), did_you_mean(name, known));
+    const auto is_number = [](std::string_view n) { return n.starts_with("captured") || n.starts_with("parameter"); };
+    const bool unnamed = !known.empty() && std::all_of(known.begin(), known.end(), is_number);
+    fail<UserError>("{}: it has no weight \"{}\" among its {}{}{}", source_, name, known.size(), did_you_mean(name, known),
+                    unnamed
+                        ? fmt::format(", which have numbers for names (\"{}\" ...), as they are captured by a function; give them names "
+                                      "where the package is made: PackageOptions::weight_names, such as Module::state()",
+                                      known.back())
+                        : "");
   }
 
   // Weights that a recipe needs and nobody has.
@@ -153,7 +165,7 @@ void RecipesWriter::add(const NamedWeight& w) {
     return std::any_of(w.names.begin(), w.names.end(),
                        [&](auto& name) { return std::find(other.names.begin(), other.names.end(), name) != other.names.end(); });
   });
-  const Weight row{w.names, layout_of(w.tensor), graph::recipe_of(w.tensor) ? "" : sha256_of(w.tensor)};
+  const Weight row{w.names, layout_of(w.tensor), !w.used || graph::recipe_of(w.tensor) ? "" : sha256_of(w.tensor)};
   if (known == weights_.end()) return weights_.push_back(row);
   TOROID_USER_CHECK(known->names == row.names && known->layout == row.layout && known->sha256 == row.sha256,
                     "two programs have different tensors of the name \"{}\"; a package whose weights can be swapped has them once",

@@ -55,6 +55,16 @@ void check_no_weight(const Compiled& c, const std::string& name, const Tensor& t
   }
 }
 
+// The number of a state, whose layout is that of the input.
+int state_of(Manifest& m, const std::string& name, const exec::Loadable& l, size_t input) {
+  const Layout layout = layout_of(l.store.constants.at(l.plan.inputs.at(input).constant));
+  const auto known = std::find_if(m.states.begin(), m.states.end(), [&](auto& s) { return s.name == name; });
+  TOROID_CHECK(known == m.states.end() || known->layout == layout, "the entries have the state {} in two layouts", name);
+  const auto number = static_cast<int>(known - m.states.begin());
+  if (known == m.states.end()) m.states.push_back({name, layout});
+  return number;
+}
+
 const char* library_of(const exec::LibraryCall& c) { return std::array{"onednn", "cublaslt", "cudnn", "cublaslt"}[c.problem.index()]; }
 
 void note_needs(const exec::Plan& plan, std::set<std::string>& libraries, std::set<std::string>& operations) {
@@ -108,7 +118,9 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
               c.driver,
               c.precision,
               c.tolerance,
-              c.tuning};
+              c.tuning,
+              {}};
+    for (auto& [input, name] : c.states) p.states.push_back({input, state_of(m, name, l, static_cast<size_t>(input))});
     std::set<std::string> libraries, operations;
     note_needs(l.plan, libraries, operations);
     p.libraries.assign(libraries.begin(), libraries.end()), p.operations.assign(operations.begin(), operations.end());
@@ -125,7 +137,7 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
   m.constants = weights.constants(), m.weights = recipes.weights(), m.recipes = recipes.recipes();
   for (auto& [name, recipe] : made) m.constants.at(name).recipe = recipe;
   m.files = weights.files();
-  m.format = m.files.empty() ? kFormatInOneFile : kFormat;
+  m.format = !m.states.empty() ? kFormat : m.files.empty() ? kFormatInOneFile : kFormatBeside;
   const std::string head = weights.head();
   m.weights_head = sha256(head);
   std::vector<ZipPart> parts;

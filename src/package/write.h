@@ -14,7 +14,8 @@ namespace toroid::package {
 // A parameter or buffer of a model.
 struct NamedWeight {
   std::vector<std::string> names;
-  Tensor tensor;  // with a recipe: another can take its place
+  Tensor tensor;     // with a recipe: another can take its place
+  bool used = true;  // by a program; others can be given, and change nothing
 };
 
 // A function compiled for one target. Those of one entry have the same inputs and outputs; the first that fits a machine is taken there.
@@ -28,6 +29,7 @@ struct Compiled {
   std::string precision = {};                      // as in Program
   double tolerance = 0;
   Tuning tuning = {};
+  std::map<int, std::string> states = {};  // inputs of its plan that are memory of several entries, by a name of that
 };
 
 // What made the programs, for the manifest, and where weights go.

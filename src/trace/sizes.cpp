@@ -1,6 +1,7 @@
 #include "trace/sizes.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/check.h"
 
@@ -150,6 +151,21 @@ void refuse_narrowing(const sym::Relation& guard, const Origins& origins, const 
 }
 
 }  // namespace
+
+std::string with_sizes(std::string_view error, const Origins& origins) {
+  const std::string_view text = error.substr(0, error.find(" (called at "));
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
+  std::string sizes;
+  for (auto& [name, origin] : origins)
+    for (size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
+      const size_t end = at + name.size();
+      if ((at > 0 && is_word(text[at - 1])) || (end < text.size() && is_word(text[end]))) continue;
+      sizes += fmt::format("{}{} is {} ({})", sizes.empty() ? "" : ", ", name, origin.hint, origin.what);
+      break;
+    }
+  if (sizes.empty() || text.find("; " + sizes) != text.npos) return {};
+  return fmt::format("{}; {}{}", text, sizes, error.substr(text.size()));
+}
 
 std::vector<FixedSize> settle_guards(Graph& g, Origins origins, const std::vector<std::string>& places) {
   std::vector<FixedSize> fixed;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -23,6 +24,9 @@ struct SymbolOrigin {
   std::string what;  // "size of dimension 0 of input 1 (x)"
 };
 using Origins = std::map<std::string, SymbolOrigin>;
+
+// An error of a call with what the open sizes are that it names: "...; s1 is 4 (size of dimension 1 of input 0)". Empty: it names none.
+std::string with_sizes(std::string_view error, const Origins& origins);
 
 // An open size that the function has made a number.
 struct FixedSize {

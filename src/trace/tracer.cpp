@@ -237,7 +237,17 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
       for (auto& e : *list) e = usable(e);
   }
   std::vector<Tensor> results;
-  noting_guards(last_place_, [&] { results = ops::checked_call(op, where, [&] { return recorder_->call(op, std::move(args), where); }); });
+  noting_guards(last_place_, [&] {
+    results = ops::checked_call(op, where, [&] {
+      try {
+        return recorder_->call(op, std::move(args), where);
+      } catch (const UserError& e) {
+        const std::string said = ops::is_custom(op) ? "" : with_sizes(e.what(), origins_);
+        if (said.empty()) throw;
+        fail<UserError>("{}", said);
+      }
+    });
+  });
   ++operations_;
   if (!grad_mode && !graph::is_mutating(op))  // a NoGrad within the function
     for (auto& r : results)

@@ -67,7 +67,47 @@ TEST(PackageCommand, RefusesOperationsThatNobodyRegistered) {
   save_tensors(folder / "in.safetensors", {{"000", x}});
   const auto out = test::toroid_command("run " + package + " --inputs " + (folder / "in.safetensors"));
   EXPECT_EQ(out.code, 2);
-  EXPECT_TRUE(contains(out.text, "\"package_cli::twice\"") && contains(out.text, "register it")) << out.text;
+  EXPECT_TRUE(contains(out.text, package + ": the entry \"main\" calls the operation \"package_cli::twice\"") &&
+              contains(out.text, "register it") && contains(out.text, "in C cannot"))
+      << out.text;
+  const auto shown = test::toroid_command("inspect " + package);
+  EXPECT_EQ(shown.code, 0) << "what can be shown is shown";
+  EXPECT_TRUE(contains(shown.text, "output output1: f32[2]") && contains(shown.text, "steps cannot be read here") &&
+              contains(shown.text, "needs the operation package_cli::twice, which"))
+      << shown.text;
+}
+
+TEST(PackageCommand, NamesTheEntryThatRuns) {
+  const test::TempFolder folder;
+  const std::string package = folder / "m.tpk", in = " --inputs " + (folder / "in.safetensors"), total_in = in + " --entry add";
+  const Tensor total = full({1}, 100), x = full({1}, 1);
+  const auto add = [&](const std::vector<Tensor>& given) {
+    Tensor t = total;
+    add_(t, given[0]);
+    return std::vector<Tensor>{t * 1.0};
+  };
+  const auto look = [&](const std::vector<Tensor>& given) { return std::vector<Tensor>{total * given[0]}; };
+  save_package({{.name = "add", .function = add, .examples = {x}, .input_names = {"more"}},
+                {.name = "look", .function = look, .examples = {x}, .input_names = {"scale"}}},
+               package, {.weight_names = {{"total", total}}});
+  auto out = test::toroid_command("inspect " + package);
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "memory of a session total: f32[1], shared by the entries add, look")) << out.text;
+  save_tensors(folder / "in.safetensors", {{"scale", full({1}, 3)}});
+  out = test::toroid_command("run " + package + in);
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "it has 2 entries; say which one: --entry NAME, of add, look")) << out.text;
+  out = test::toroid_command("run " + package + in + " --entry lok");
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "found \"lok\"")) << out.text;
+  out = test::toroid_command("run " + package + in + " --entry look");
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "300")) << out.text;
+  out = test::toroid_command("run " + package + total_in);
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "more")) << "names are the entry's: " << out.text;
+  out = test::toroid_command("bench " + package + in + " --entry look --iterations 2");
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "a call takes")) << out.text;
+  out = test::toroid_command("bench " + package + in);
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "--entry NAME")) << out.text;
+  const std::string model = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/core.pt2";
+  out = test::toroid_command("run " + model + in + " --entry look");
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "--entry is of packages")) << out.text;
 }
 
 TEST(PackageCommand, SaysWhatDiffersAndWhetherItLoads) {

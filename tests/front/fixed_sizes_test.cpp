@@ -70,5 +70,23 @@ TEST(FixedSizes, TheReasonOfARecompileHasIt) {
   EXPECT_EQ(f.report().compiles, 3);
 }
 
+// Of open sizes that do not fit the names say nothing to a caller.
+TEST(FixedSizes, AnErrorOfOpenSizesSaysWhatTheyAre) {
+  auto f = compile([](const Tensor& x, const Tensor& mask) { return where(mask > 0, x, zeros({1})); });
+  const Tensor x = ones({2, 3}), mask = ones({2, 4});
+  mark_dynamic(x, 1), mark_dynamic(mask, 1);
+  const std::string said = test::user_error([&] { f(x, mask); });
+  EXPECT_TRUE(test::contains(said, "is 3 (size of dimension 1 of input 0)") &&
+              test::contains(said, "is 4 (size of dimension 1 of input 1)"))
+      << said;
+  EXPECT_EQ(said.find(" is 3"), said.rfind(" is 3")) << said;
+  const std::string attention = test::user_error([&] {
+    const Tensor q = ones({1, 2, 5, 8}), m = full({1, 1, 5, 6}, 1, DType::Bool);
+    mark_dynamic(q, 2), mark_dynamic(m, 3);
+    compile([](const Tensor& a, const Tensor& b) { return scaled_dot_product_attention(a, a, a, b); })(q, m);
+  });
+  EXPECT_TRUE(test::contains(attention, "is 5 (") && test::contains(attention, "is 6 (")) << attention;
+}
+
 }  // namespace
 }  // namespace toroid

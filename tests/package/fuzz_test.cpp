@@ -261,13 +261,21 @@ std::vector<Subject> subjects(const test::TempFolder& folder) {
         return std::vector<Tensor>{c * 2.0};
       },
       {Tensor::full(std::vector<int64_t>{4, 3}, 2)}, folder / "state.tpk", recorded);
+  const auto adds = [=](const std::vector<Tensor>& in) {
+    Tensor c = count;
+    add_(c, sum(in[0], {0}));
+    return std::vector<Tensor>{c * 2.0};
+  };
+  const auto reads = [=](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] + count}; };
+  save_package({{.name = "adds", .function = adds, .examples = {x}}, {.name = "reads", .function = reads, .examples = {x}}},
+               folder / "shared.tpk");
   const std::string digits = test::kModels + "digitsnet/core.pt2";
   save_package(digits, folder / "swappable.tpk", {.swappable = true});
   const PackageEntry entries[] = {{"a", digits}, {"b", test::kModels + "encoder/core.pt2"}};
   save_package(entries, folder / "beside.tpk", {.targets = {"x86-64-v3", "x86-64"}, .weights_beside = true});
   const auto of_digits = test::inputs_of("digitsnet"), of_encoder = test::inputs_of("encoder");
   return {subject(folder / "open.tpk", {{x}}), subject(folder / "state.tpk", {{x}}), subject(folder / "swappable.tpk", {of_digits}),
-          subject(folder / "beside.tpk", {of_digits, of_encoder})};
+          subject(folder / "beside.tpk", {of_digits, of_encoder}), subject(folder / "shared.tpk", {{x}, {x}})};
 }
 
 // Everything that one can do with a package.

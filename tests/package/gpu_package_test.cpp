@@ -213,6 +213,28 @@ TEST_F(GpuPackage, SessionsKeepTheirStateApart) {
   EXPECT_EQ((std::vector{call(a), call(a), call(b), call(a)}), (std::vector<double>{22, 42, 22, 62}));
 }
 
+TEST_F(GpuPackage, EntriesShareWhatTheyKeep) {
+  const TempFolder folder;
+  const Tensor count = Tensor::full(std::vector<int64_t>{1 << 16}, 1), x = Tensor::full(std::vector<int64_t>{1 << 16}, 10);
+  PackageOptions o = for_targets({"compute_80"});
+  o.model.mode = Mode::ReduceOverhead;
+  const auto add = [count](const std::vector<Tensor>& in) {
+    Tensor c = count;
+    add_(c, in[0]);
+    return std::vector<Tensor>{c * 2};
+  };
+  const auto look = [count](const std::vector<Tensor>& in) { return std::vector<Tensor>{count * in[0]}; };
+  save_package({{.name = "add", .function = add, .examples = {x}}, {.name = "look", .function = look, .examples = {x}}},
+               folder / "counter.tpk", o);
+  ASSERT_EQ(package::Package::open(folder / "counter.tpk")->manifest().states.size(), 1u);
+  if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
+  const PackageFile file = PackageFile::open(folder / "counter.tpk");
+  PackageSession a = file.session("add", Device::cuda()), a_look = a.entry("look"), b = file.session("look", Device::cuda());
+  const Tensor there = x.to(Device::cuda());
+  const auto call = [&](PackageSession& s) { return s.run({there})[0].to(Device::cpu()).to_vector().back(); };
+  EXPECT_EQ((std::vector{call(a), call(a_look), call(a), call(a_look), call(b)}), (std::vector<double>{22, 110, 42, 210, 10}));
+}
+
 TEST_F(GpuPackage, TheInterfaceInCWritesToInputs) {
   if (!has_gpu()) GTEST_SKIP() << "there is no GPU";
   const TempFolder folder;

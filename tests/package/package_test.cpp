@@ -187,8 +187,8 @@ TEST(Package, ForgedFieldsAreRefusedEachByItsText) {
   const std::string zeros = "\"" + std::string(64, '0') + "\"";
   const std::array<std::string, 3> cases[] = {
       {"format_name", "\"another\"", "the field \"format_name\" is another, this runtime takes toroid-package"},
-      {"format", "7", "the field \"format\" is 7, this runtime takes 1 to 2; use a newer runtime"},
-      {"format", "0", "the field \"format\" is 0, this runtime takes 1 to 2; make the package again: toroid compile"},
+      {"format", "7", "the field \"format\" is 7, this runtime takes 1 to 3; use a newer runtime"},
+      {"format", "0", "the field \"format\" is 0, this runtime takes 1 to 3; make the package again: toroid compile"},
       {"plan_version", "2", "the field \"plan_version\" is 2, this runtime takes"},
       {"kernel_abi", "9", "the field \"kernel_abi\" is 9, this runtime takes 1"},
       {"system", "\"plan9\"", "the field \"system\" is plan9, this runtime takes linux"},
@@ -325,6 +325,8 @@ TEST(Package, TheInterfaceInCTakesNullPointersForErrors) {
       {"path", [&] { return toroid_package_swap_weights_file(package, nullptr); }},
       {"package", [&] { return toroid_session_open(nullptr, nullptr, &another); }},
       {"out", [&] { return toroid_session_open(package, nullptr, nullptr); }},
+      {"session", [&] { return toroid_session_open_entry(nullptr, nullptr, &another); }},
+      {"out", [&] { return toroid_session_open_entry(session, nullptr, nullptr); }},
       {"out", [&] { return toroid_session_open_on(package, nullptr, nullptr, nullptr); }},
       {"session", [&] { return toroid_session_input(nullptr, 0, &value); }},
       {"out", [&] { return toroid_session_input(session, 0, nullptr); }},
@@ -351,6 +353,35 @@ TEST(Package, TheInterfaceInCTakesNullPointersForErrors) {
 }
 
 // In a process of its own, that has no compiler.
+TEST(Package, WhatIsSampledIsRepeatedBySeedInC) {
+  const TempFolder folder;
+  save_package([](const std::vector<Tensor>& in) { return std::vector<Tensor>{multinomial(in[0], 8, true)}; },
+               {Tensor::full(std::vector<int64_t>{100}, 1)}, folder / "m.tpk");
+  toroid_package* package = nullptr;
+  ASSERT_EQ(toroid_package_open((folder / "m.tpk").c_str(), &package), TOROID_OK) << toroid_last_error();
+  std::vector<float> weights(100, 1);
+  const auto draw = [&] {
+    toroid_session* session = nullptr;
+    EXPECT_EQ(toroid_session_open(package, nullptr, &session), TOROID_OK) << toroid_last_error();
+    toroid_tensor in{weights.data(), 400, TOROID_F32, 1, {100}, nullptr}, out{};
+    EXPECT_EQ(toroid_session_run(session, &in, 1, &out, 1), TOROID_OK) << toroid_last_error();
+    const auto* drawn = static_cast<const int64_t*>(out.data);
+    std::vector<int64_t> list(drawn, drawn + 8);
+    toroid_tensor_release(&out), toroid_session_close(session);
+    return list;
+  };
+  const auto seeded = [&](int64_t seed) {
+    EXPECT_EQ(toroid_manual_seed(seed), TOROID_OK);
+    return draw();
+  };
+  const auto first = seeded(7), second = draw();
+  EXPECT_NE(first, second) << "the stream goes on, in another session too";
+  EXPECT_EQ(seeded(7), first);
+  EXPECT_EQ(draw(), second);
+  EXPECT_NE(seeded(-8), first);
+  toroid_package_close(package);
+}
+
 TEST(Package, AProgramInCRunsIt) {
   const TempFolder folder;
   save_package(kModels + "digitsnet/core.pt2", folder / "m.tpk");

@@ -10,6 +10,7 @@
 #include "tensor/tensor_impl.h"
 #include "toroid/device_stream.h"
 #include "toroid/log.h"
+#include "toroid/random.h"
 #include "toroid_runtime.h"
 
 using toroid::Device;
@@ -22,6 +23,7 @@ struct toroid_package {
 };
 
 struct toroid_session {
+  std::shared_ptr<toroid::package::Package> package;
   Device device;
   std::shared_ptr<toroid::package::Loaded> program;
   std::shared_ptr<toroid::package::Session> session;
@@ -109,6 +111,18 @@ std::vector<Tensor> views_of(const toroid_session& session, const toroid_tensor*
   return out;
 }
 
+toroid_session* open_session(const std::shared_ptr<toroid::package::Package>& package, const char* entry, const Device& device,
+                             std::shared_ptr<toroid::package::Memory> memory) {
+  const toroid::package::Entry& which = package->entry(entry ? entry : "");
+  auto made = std::make_unique<toroid_session>();
+  made->package = package, made->device = device;
+  made->program = package->load(which.name, device);
+  made->session = made->program->session(std::move(memory));
+  for (auto& o : which.outputs) made->output_names.push_back(o.name);
+  made->output_names.resize(made->program->outputs().size());
+  return made.release();
+}
+
 void check_room(const toroid_session& session, size_t outputs) {
   TOROID_USER_CHECK(outputs == session.program->outputs().size(), "the program gives {} outputs, there is room for {}",
                     session.program->outputs().size(), outputs);
@@ -153,6 +167,10 @@ toroid_status toroid_set_threads(int threads) {
   return guarded([&] { toroid::set_option("threads", std::to_string(threads)); });
 }
 
+toroid_status toroid_manual_seed(int64_t seed) {
+  return guarded([&] { toroid::manual_seed(seed); });
+}
+
 void toroid_set_log(void (*sink)(void* user, const char* message), void* user) {
   if (!sink) return void(toroid::set_log_sink({}));
   toroid::set_log_sink([sink, user](toroid::Artifact artifact, std::string_view message) {
@@ -176,8 +194,7 @@ toroid_status toroid_package_open_with(const char* path, const char* weights_fol
     require(path, "path"), require(out, "out");
     auto made = std::make_unique<toroid_package>();
     made->package = toroid::package::Package::open(path, weights_folder ? weights_folder : "");
-    for (auto& w : made->package->manifest().weights)
-      if (w.sha256.empty()) made->weights.insert(made->weights.end(), w.names.begin(), w.names.end());
+    made->weights = toroid::package::swappable_weights(made->package->manifest());
     *out = made.release();
   });
 }
@@ -233,14 +250,16 @@ toroid_status toroid_session_open_on(toroid_package* package, const char* entry,
   if (out) *out = nullptr;
   return guarded([&] {
     require(package, "package"), require(out, "out");
-    const toroid::package::Entry& which = package->package->entry(entry ? entry : "");
-    auto made = std::make_unique<toroid_session>();
-    made->device = device ? toroid::device_from_name(device) : Device::cpu();
-    made->program = package->package->load(which.name, made->device);
-    made->session = made->program->session();
-    for (auto& o : which.outputs) made->output_names.push_back(o.name);
-    made->output_names.resize(made->program->outputs().size());
-    *out = made.release();
+    const Device where = device ? toroid::device_from_name(device) : Device::cpu();
+    *out = open_session(package->package, entry, where, std::make_shared<toroid::package::Memory>());
+  });
+}
+
+toroid_status toroid_session_open_entry(toroid_session* session, const char* entry, toroid_session** out) {
+  if (out) *out = nullptr;
+  return guarded([&] {
+    require(session, "session"), require(out, "out");
+    *out = open_session(session->package, entry, session->device, session->session->memory());
   });
 }
 
