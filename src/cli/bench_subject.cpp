@@ -108,14 +108,24 @@ BenchSubject resnet(const BenchArgs& args, const nn::Init& init) {
       fmt::format("batch {}, {} x {} pixels", args.batch, side, side));
 }
 
-// Inputs that any program takes: zeros for integers, which are valid indices.
+// Inputs that any program takes, as they lie in memory: zeros for integers, which are valid indices.
 Tensor plain_input(const graph::Input& in) {
-  std::vector<int64_t> sizes;
-  for (auto& s : in.value->type.sizes)
-    sizes.push_back(sym::evaluate(s, [](const sym::Node& n) { return std::clamp(kSizeOfSymbols, n.lo, std::max(n.lo, n.hi)); }));
-  DType dtype = in.value->type.dtype;
-  if (!is_float(dtype)) return Tensor::full(sizes, is_bool(dtype) ? 1 : 0, dtype);
-  return nn::Init(kSeed, dtype).normal(sizes, 0, 1);
+  const auto numbers = [](const std::vector<Expr>& list) {
+    std::vector<int64_t> out;
+    for (auto& e : list)
+      out.push_back(sym::evaluate(e, [](const sym::Node& n) { return std::clamp(kSizeOfSymbols, n.lo, std::max(n.lo, n.hi)); }));
+    return out;
+  };
+  const TensorType& type = in.value->type;
+  const std::vector<int64_t> sizes = numbers(type.sizes);
+  const auto strides = type.strides.empty() ? contiguous_strides(sizes) : numbers(type.strides);
+  const bool is_empty = std::count(sizes.begin(), sizes.end(), 0) > 0;
+  int64_t extent = !is_empty;
+  for (size_t d = 0; d < sizes.size() && !is_empty; ++d) extent += (sizes[d] - 1) * strides[d];
+  const DType dtype = type.dtype;
+  const std::vector<int64_t> memory = {extent};
+  const Tensor t = is_float(dtype) ? nn::Init(kSeed, dtype).normal(memory, 0, 1) : Tensor::full(memory, is_bool(dtype) ? 1 : 0, dtype);
+  return t.as_strided(sizes, strides);
 }
 
 // A model file, or the text of a graph, which has no weights: they are plain numbers.

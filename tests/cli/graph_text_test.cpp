@@ -57,6 +57,18 @@ TEST_F(GraphText, CommandsTakeIt) {
   EXPECT_EQ(toroid_command("bisect " + path).code, 0);
 }
 
+// Plain numbers lie in memory as the graph has them.
+TEST_F(GraphText, InputsHaveItsStrides) {
+  const std::string path = file(R"(
+graph "g"(%x: f32[4, 3, 2] strides(0, 2, 6), %n: i64[5] strides(3), %e: f32[0, 3]) {
+  %s: f32[4, 3] = sum.dim_IntList(%x, dim=[2])
+  %m: i64[5] = neg(%n)
+  return %s, %m, %e
+})");
+  expect_json("bench --iterations 2 " + path, [](const import::Json& r) { EXPECT_GT(r.at("compiled").at("median_ms").as_double(), 0); });
+  EXPECT_EQ(toroid_command("bisect " + path).code, 0);
+}
+
 // What inspect prints of a model is a graph that the others read.
 TEST_F(GraphText, OfAModelGoesAround) {
   const std::string model = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/core.pt2";
