@@ -56,7 +56,8 @@ TEST(Ops, TellsWhyNot) {
   const Outcome rank = toroid_command("ops torch.linalg.matrix_rank");
   EXPECT_EQ(rank.code, 1);
   EXPECT_TRUE(contains(rank.text, "no: there is no operation \"linalg_matrix_rank\"\ncount the singular values")) << rank.text;
-  EXPECT_TRUE(contains(toroid_command("ops fake_quantize_per_tensor_affine").text, "before the export: clamp(")) << "by its family";
+  EXPECT_TRUE(contains(toroid_command("ops _fake_quantize_learnable_per_tensor_affine").text, "before the export: clamp("))
+      << "by its family";
   EXPECT_TRUE(contains(toroid_command("ops torchvision::roi_align").text, "composite;"));
   EXPECT_TRUE(contains(toroid_command("ops torchvision::roi_align").text, "not with sampling_ratio 0"));
   EXPECT_TRUE(contains(toroid_command("ops layer_nrom").text, "near it: layer_norm"));
