@@ -47,6 +47,16 @@ TEST(Ops, TellsWhatGradientsAre) {
     expect_json(name, 0, [&](const import::Json& r) { EXPECT_EQ(r.at("rows")[0].at("gradient").as_str(), gradient) << name; });
 }
 
+TEST(Ops, TellsWhereASlopeIsNotTheFormulas) {
+  EXPECT_TRUE(contains(toroid_command("ops fake_quantize_per_tensor_affine").text, "by a slope of its own"));
+  EXPECT_TRUE(contains(toroid_command("ops sin").text, "by the derivative of its formula"));
+}
+
+TEST(Ops, TakesTheNamespacesOfTorch) {
+  for (const char* name : {"torch.special.entr", "special.entr", "linalg.inv", "fft.fft"})
+    EXPECT_EQ(toroid_command("ops " + std::string(name)).code, 0) << name;
+}
+
 TEST(Ops, TellsWhyNot) {
   expect_json("fold", 1, [](const import::Json& r) {
     EXPECT_FALSE(r.at("found").as_bool());
