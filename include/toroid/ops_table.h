@@ -189,6 +189,15 @@ Tensor zero(const Tensor& self, Where where = Where::current());
 void sym_constrain_range(const Operand& size, const std::optional<SymInt>& min = {}, const std::optional<SymInt>& max = {}, Where where = Where::current());
 // Asserts that a size lies in [min, max].
 void sym_constrain_range_for_size(const Operand& size, const std::optional<SymInt>& min = {}, const std::optional<SymInt>& max = {}, Where where = Where::current());
+// (clamp(round(self / scale) + zero_point, quant_min, quant_max) - zero_point) * scale; its gradient is 1 where nothing was clamped, else 0, and none goes to scale and zero point.
+Tensor fake_quantize_per_tensor_affine(const Tensor& self, double scale, const SymInt& zero_point, const SymInt& quant_min, const SymInt& quant_max, Where where = Where::current());
+Tensor fake_quantize_per_tensor_affine(const Tensor& self, const Tensor& scale, const Tensor& zero_point, const SymInt& quant_min, const SymInt& quant_max, Where where = Where::current());
+// self as integers would keep it, by a scale and a zero point of each index along axis; see fake_quantize_per_tensor_affine.
+Tensor fake_quantize_per_channel_affine(const Tensor& self, const Tensor& scale, const Tensor& zero_point, int64_t axis, const SymInt& quant_min, const SymInt& quant_max, Where where = Where::current());
+// fake_quantize_per_tensor_affine, and where its gradient is 1.
+std::pair<Tensor, Tensor> fake_quantize_per_tensor_affine_cachemask(const Tensor& self, double scale, const SymInt& zero_point, const SymInt& quant_min, const SymInt& quant_max, Where where = Where::current());
+// fake_quantize_per_channel_affine, and where its gradient is 1.
+std::pair<Tensor, Tensor> fake_quantize_per_channel_affine_cachemask(const Tensor& self, const Tensor& scale, const Tensor& zero_point, int64_t axis, const SymInt& quant_min, const SymInt& quant_max, Where where = Where::current());
 // The logarithm of the absolute value of the gamma function.
 Tensor special_gammaln(const Tensor& self, Where where = Where::current());
 // The derivative of lgamma.
@@ -1293,6 +1302,8 @@ Tensor lerp_(const Tensor& self, const Tensor& end, const Tensor& weight, Where 
 Tensor clone_(const Tensor& self, Where where = Where::current());
 // In place: 
 Tensor lift_fresh_copy_(const Tensor& self, Where where = Where::current());
+// In place: (clamp(round(self / scale) + zero_point, quant_min, quant_max) - zero_point) * scale; its gradient is 1 where nothing was clamped, else 0, and none goes to scale and zero point.
+Tensor fake_quantize_per_tensor_affine_(const Tensor& self, double scale, const SymInt& zero_point, const SymInt& quant_min, const SymInt& quant_max, Where where = Where::current());
 // In place: The logarithm of the absolute value of the gamma function.
 Tensor lgamma_(const Tensor& self, Where where = Where::current());
 // In place: The logarithm of the absolute value of the gamma function.

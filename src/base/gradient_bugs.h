@@ -81,6 +81,7 @@
   BUG(ChosenAlone, "ops/derivative.cpp, derive", "0 times an infinite slope is no number") \
   BUG(CotangentOfZero, "ops/derivative.cpp, derive", "by a cotangent that is 0, a derivative is 0") \
   BUG(ClampMask, "ops/slopes.cpp, clamp", "the upper limit lets pass what is above it") \
+  BUG(QuantizedEverywhere, "ops/slopes.cpp, fake_quantize", "what fake quantization clamps has a gradient") \
   BUG(LastPartAlone, "rules/loss.cpp, of_projection", "of the parts of a projection, the last one has a gradient") \
   BUG(RowsUncounted, "rules/loss.cpp, of_projection", "a mean is not divided by its rows") \
   BUG(FlowStays, "partition/min_cut.cpp, push", "flow that was pushed once cannot be taken back") \

@@ -10,6 +10,7 @@
 #include "ops/descriptions.h"
 #include "ops/refused.h"
 #include "ops/row_text.h"
+#include "ops/slopes.h"
 #include "ops/table.h"
 
 namespace toroid::cli {
@@ -30,6 +31,7 @@ Gradient gradient_of(const Op& op) {
   if (row.formula && truths) return {"none", "no gradient (its results are truths)"};
   const autograd::Rule rule = autograd::find_rule(row);
   if (rule == autograd::no_gradient) return {"none", "no gradient goes through it"};
+  if (row.formula && ops::find_slope(row)) return {"formula", "gradients of floats by a slope of its own (PyTorch's), not its formula's"};
   if (row.formula) return {"formula", "gradients of floats by the derivative of its formula"};
   if (row.index_map) return {"view", "gradients as of any view"};
   if (rule) return {"rule", "gradients by a rule"};

@@ -318,6 +318,21 @@ void sym_constrain_range(const Operand& size, const std::optional<SymInt>& min, 
 void sym_constrain_range_for_size(const Operand& size, const std::optional<SymInt>& min, const std::optional<SymInt>& max, Where where) {
   call("sym_constrain_range_for_size", {number("sym_constrain_range_for_size", "size", size), optional(min), optional(max)}, where);
 }
+Tensor fake_quantize_per_tensor_affine(const Tensor& self, double scale, const SymInt& zero_point, const SymInt& quant_min, const SymInt& quant_max, Where where) {
+  return call1("fake_quantize_per_tensor_affine", {self, scale, zero_point.expr(), quant_min.expr(), quant_max.expr()}, where);
+}
+Tensor fake_quantize_per_tensor_affine(const Tensor& self, const Tensor& scale, const Tensor& zero_point, const SymInt& quant_min, const SymInt& quant_max, Where where) {
+  return call1("fake_quantize_per_tensor_affine.tensor_qparams", {self, scale, zero_point, quant_min.expr(), quant_max.expr()}, where);
+}
+Tensor fake_quantize_per_channel_affine(const Tensor& self, const Tensor& scale, const Tensor& zero_point, int64_t axis, const SymInt& quant_min, const SymInt& quant_max, Where where) {
+  return call1("fake_quantize_per_channel_affine", {self, scale, zero_point, Expr(axis), quant_min.expr(), quant_max.expr()}, where);
+}
+std::pair<Tensor, Tensor> fake_quantize_per_tensor_affine_cachemask(const Tensor& self, double scale, const SymInt& zero_point, const SymInt& quant_min, const SymInt& quant_max, Where where) {
+  return two(ops::get("fake_quantize_per_tensor_affine_cachemask"), {self, scale, zero_point.expr(), quant_min.expr(), quant_max.expr()}, where);
+}
+std::pair<Tensor, Tensor> fake_quantize_per_channel_affine_cachemask(const Tensor& self, const Tensor& scale, const Tensor& zero_point, int64_t axis, const SymInt& quant_min, const SymInt& quant_max, Where where) {
+  return two(ops::get("fake_quantize_per_channel_affine_cachemask"), {self, scale, zero_point, Expr(axis), quant_min.expr(), quant_max.expr()}, where);
+}
 Tensor special_gammaln(const Tensor& self, Where where) {
   return call1("special_gammaln", {self}, where);
 }
@@ -2127,6 +2142,9 @@ Tensor clone_(const Tensor& self, Where where) {
 }
 Tensor lift_fresh_copy_(const Tensor& self, Where where) {
   return call1("lift_fresh_copy_", {self}, where);
+}
+Tensor fake_quantize_per_tensor_affine_(const Tensor& self, double scale, const SymInt& zero_point, const SymInt& quant_min, const SymInt& quant_max, Where where) {
+  return call1("fake_quantize_per_tensor_affine_", {self, scale, zero_point.expr(), quant_min.expr(), quant_max.expr()}, where);
 }
 Tensor lgamma_(const Tensor& self, Where where) {
   return call1("lgamma_", {self}, where);

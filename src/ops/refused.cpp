@@ -6,12 +6,13 @@ namespace {
 using enum Refusal;
 
 constexpr Refused kRefused[] = {
+    {"_fake_quantize_learnable*", Whole,
+     "write it as operations before the export: clamp(round(x / scale) + zero_point, low, high), and back"},
     {"_foreach_lerp", Whole, "call lerp for each tensor"},
     {"affine_grid", OtherName, "affine_grid_generator"},
     {"cartesian_prod", Whole, "stack the flattened results of meshgrid"},
     {"combinations", Whole, "index_select by constants: the indices of the combinations"},
     {"cross_entropy", OtherName, "cross_entropy_loss"},
-    {"fake_quantize*", Whole, "write it as operations before the export: clamp(round(x / scale) + zero_point, low, high), and back"},
     {"fold", OtherName, "col2im"},
     {"grid_sample", OtherName, "grid_sampler"},
     {"interpolate", OtherName, "upsample_nearest2d, upsample_bilinear2d and the like"},

@@ -52,9 +52,17 @@ std::string base_name(const Op& op) {
 std::string table_name(std::string_view written) {
   std::string name(written);
   for (size_t at; (at = name.find("::")) != name.npos;) name.replace(at, 2, ".");
-  constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {
-      {"torch.ops.", ""},           {"aten.", ""},          {"torch.nn.functional.", ""}, {"torch.special.", "special_"},
-      {"torch.linalg.", "linalg_"}, {"torch.fft.", "fft_"}, {"torch.Tensor.", ""},        {"torch.", ""}};
+  constexpr std::pair<std::string_view, std::string_view> kPrefixes[] = {{"torch.ops.", ""},
+                                                                         {"aten.", ""},
+                                                                         {"torch.nn.functional.", ""},
+                                                                         {"torch.special.", "special_"},
+                                                                         {"torch.linalg.", "linalg_"},
+                                                                         {"torch.fft.", "fft_"},
+                                                                         {"torch.Tensor.", ""},
+                                                                         {"torch.", ""},
+                                                                         {"special.", "special_"},
+                                                                         {"linalg.", "linalg_"},
+                                                                         {"fft.", "fft_"}};
   for (auto [prefix, in_place] : kPrefixes)
     if (name.starts_with(prefix)) name = std::string(in_place) + name.substr(prefix.size());
   if (name.ends_with(".default")) name.resize(name.size() - 8);

@@ -66,6 +66,11 @@ S xlog1py(F f, By by, S) {
   S x = lhs(f), y = rhs(f);
   return by == "self" ? select((x == 0.0) & (y <= -1.0), lit(x, 0), log1p(y)) : x / (y + 1.0);
 }
+// Straight through: rounding has slope 1, clamping that of clamp. Scales and zero points are no parameters that are learned.
+S fake_quantize(F f, By by, S) {
+  if (by != "self") return {};
+  return planted(GradientBug::QuantizedEverywhere) ? lit(f[0], 1) : where(fake_quantize_inside(f), f[0]);
+}
 S entr(F f, By, S) { return -(log(f[0]) + 1.0); }
 
 }  // namespace
@@ -99,6 +104,8 @@ Slope find_slope(const Op& op) {
       {"special_xlog1py.self_scalar", xlog1py},
       {"special_xlog1py.other_scalar", xlog1py},
       {"special_entr", entr},
+      {"fake_quantize_per_tensor_affine", fake_quantize},
+      {"_fake_quantize", fake_quantize},
   };
   const auto it = slopes.find(op.name);
   return it == slopes.end() ? nullptr : it->second;

@@ -359,6 +359,12 @@ std::string wrong_corner() {
        },
        {{-1, 0, 2, 0}}},
       {"detach of all", {x}, [](const Inputs& t) { return Inputs{call1("detach", {t[0]})}; }, {{0, 0, 0, 0}}},
+      {"fake quantization: straight through where nothing is clamped",
+       {x},
+       [](const Inputs& t) {
+         return Inputs{call1("fake_quantize_per_tensor_affine", {t[0], 0.5, Expr(1), Expr(0), Expr(3)})};
+       },
+       {{0, 1, 0, 1}}},
       {"integers",
        {x},
        [](const Inputs& t) {

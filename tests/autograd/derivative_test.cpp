@@ -49,6 +49,9 @@ class Derivatives : public ::testing::Test {
     return args;
   }
 
+  // Rows whose gradient is meant to be another than their slope: they round.
+  static bool is_straight_through(const Op& op) { return op.name == "fake_quantize_per_tensor_affine" || op.name == "_fake_quantize"; }
+
   static std::vector<double> moved_by(const Op& op, CallArgs args, size_t param, double h) {
     std::vector<double> x = std::get<Tensor>(args[param]).to_vector();
     for (double& v : x) v += h;
@@ -72,7 +75,7 @@ TEST_F(Derivatives, AreTheSlopesOfTheirRows) {
   int checked = 0;
   std::set<std::string> without;
   for (const Op& op : table().rows()) {
-    if (!op.formula || op.inplace_of) continue;
+    if (!op.formula || op.inplace_of || is_straight_through(op)) continue;
     const auto args = arguments(op, random);
     if (!args) continue;
     for (size_t param = 0; param < args->size(); ++param) {
@@ -110,7 +113,7 @@ TEST_F(Derivatives, HaveDerivatives) {
   int checked = 0;
   std::set<std::string> without;
   for (const Op& op : table().rows()) {
-    if (!op.formula || op.inplace_of) continue;
+    if (!op.formula || op.inplace_of || is_straight_through(op)) continue;
     const auto args = arguments(op, random);
     if (!args) continue;
     const Tensor result = evaluate(op, *args)[0], one = Tensor::full(std::vector<int64_t>{kPoints}, 1, DType::F64);
@@ -184,6 +187,24 @@ TEST_F(Derivatives, AreThoseOfPyTorchAtCorners) {
     const double got = call ? evaluate(derivative_row(op, param), std::move(*call))[0].item() : 0;
     EXPECT_DOUBLE_EQ(got, p.slope) << p.row << " by " << p.by << " at " << p.x << ", " << p.y;
   }
+}
+
+// Levels 0 to 3 are -0.5 to 1. Values and gradients are PyTorch's.
+TEST_F(Derivatives, OfFakeQuantizationGoStraightThrough) {
+  const double inf = HUGE_VAL;
+  const std::vector<double> x = {-3, -1, -0.75, -0.25, 0, 0.24, 0.25, 0.75, 1.25, 1.26, 5, std::nan(""), inf, -inf};
+  const std::vector<int64_t> sizes = {static_cast<int64_t>(x.size())};
+  const std::vector<double> expected = {0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0};
+  const auto slopes = [&](const char* name, CallArgs args, size_t param) {
+    const Op& op = get(name);
+    const Tensor one = Tensor::full(sizes, 1);
+    auto call = derivative_arguments(CallReader(op, args), param, evaluate(op, args)[0], one);
+    return call ? evaluate(derivative_row(op, param), std::move(*call))[0].to_vector() : std::vector<double>{};
+  };
+  const Tensor self = Tensor::of(x, sizes), scale = Tensor::of({0.5}, {}), zero = Tensor::of({1}, {}, DType::I32);
+  EXPECT_EQ(slopes("fake_quantize_per_tensor_affine", {self, 0.5, Expr(1), Expr(0), Expr(3)}, 0), expected);
+  EXPECT_EQ(slopes("_fake_quantize", {self, scale, zero, Expr(0), Expr(3)}, 0), expected);
+  EXPECT_EQ(slopes("_fake_quantize", {self, scale, zero, Expr(0), Expr(3)}, 1), std::vector<double>{}) << "none goes to the scale";
 }
 
 // What a mask takes out has no part in a gradient, also where its slope is infinite.

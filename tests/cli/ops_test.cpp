@@ -47,6 +47,16 @@ TEST(Ops, TellsWhatGradientsAre) {
     expect_json(name, 0, [&](const import::Json& r) { EXPECT_EQ(r.at("rows")[0].at("gradient").as_str(), gradient) << name; });
 }
 
+TEST(Ops, TellsWhereASlopeIsNotTheFormulas) {
+  EXPECT_TRUE(contains(toroid_command("ops fake_quantize_per_tensor_affine").text, "by a slope of its own"));
+  EXPECT_TRUE(contains(toroid_command("ops sin").text, "by the derivative of its formula"));
+}
+
+TEST(Ops, TakesTheNamespacesOfTorch) {
+  for (const char* name : {"torch.special.entr", "special.entr", "linalg.inv", "fft.fft"})
+    EXPECT_EQ(toroid_command("ops " + std::string(name)).code, 0) << name;
+}
+
 TEST(Ops, TellsWhyNot) {
   expect_json("fold", 1, [](const import::Json& r) {
     EXPECT_FALSE(r.at("found").as_bool());
@@ -56,7 +66,8 @@ TEST(Ops, TellsWhyNot) {
   const Outcome rank = toroid_command("ops torch.linalg.matrix_rank");
   EXPECT_EQ(rank.code, 1);
   EXPECT_TRUE(contains(rank.text, "no: there is no operation \"linalg_matrix_rank\"\ncount the singular values")) << rank.text;
-  EXPECT_TRUE(contains(toroid_command("ops fake_quantize_per_tensor_affine").text, "before the export: clamp(")) << "by its family";
+  EXPECT_TRUE(contains(toroid_command("ops _fake_quantize_learnable_per_tensor_affine").text, "before the export: clamp("))
+      << "by its family";
   EXPECT_TRUE(contains(toroid_command("ops torchvision::roi_align").text, "composite;"));
   EXPECT_TRUE(contains(toroid_command("ops torchvision::roi_align").text, "not with sampling_ratio 0"));
   EXPECT_TRUE(contains(toroid_command("ops layer_nrom").text, "near it: layer_norm"));

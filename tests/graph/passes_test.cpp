@@ -172,6 +172,59 @@ TEST(Simplify, NeighboursGivenByAConstantAreASlice) {
   EXPECT_EQ(simplified({8}, {1}), "") << "out of range, as the run says";
 }
 
+TEST(Simplify, ProbabilitiesNeedNoLogarithms) {
+  const auto decomposed = [](const std::string& rest) {
+    return parse(R"(graph "t"(%x: f32[2, 3], %other: f32[2, 3]) {
+    %amax: f32[2, 1] = amax(%x, dim=[1], keepdim=true, or_lowest=true)
+    %s: f32[2, 3] = sub.Tensor(%x, %amax)
+    %e: f32[2, 3] = exp(%s)
+    %sum: f32[2, 1] = sum.dim_IntList(%e, dim=[1], keepdim=true)
+    %log: f32[2, 1] = log(%sum)
+)" + rest + "\n}");
+  };
+  auto g = decomposed("%l: f32[2, 3] = sub.Tensor(%s, %log)\n%p: f32[2, 3] = exp(%l)\nreturn %p");
+  auto after = run("dce", *run("simplify", *g));
+  EXPECT_EQ(body(*after),
+            "amax = amax %x [1] true true\ns = sub.Tensor %x %amax 1\ne = exp %s\nsum = sum.dim_IntList %e [1] true none\n"
+            "div = div.Tensor %e %sum\nreturn div");
+  const std::vector<Tensor> inputs = {Tensor::of({0, 1, 2, -300, 0, 300}, {2, 3}), Tensor::full(std::vector<int64_t>{2, 3}, 1)};
+  const auto want = interpret(*g, inputs)[0].to_vector(), got = interpret(*after, inputs)[0].to_vector();
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-7) << i;
+
+  // Others read the logarithms, also through what simplify takes away.
+  EXPECT_EQ(run("simplify", *decomposed("%l: f32[2, 3] = sub.Tensor(%s, %log)\n%p: f32[2, 3] = exp(%l)\nreturn %p, %l")), nullptr);
+  auto copied = run("simplify", *decomposed("%l: f32[2, 3] = sub.Tensor(%s, %log)\n%c: f32[2, 3] = clone(%l)\n%p: f32[2, 3] = exp(%c)\n"
+                                            "return %p, %l"));
+  EXPECT_EQ(body(*copied).find("div.Tensor"), std::string::npos);
+  // Of something else, or a multiple.
+  EXPECT_EQ(run("simplify", *decomposed("%l: f32[2, 3] = sub.Tensor(%other, %log)\n%p: f32[2, 3] = exp(%l)\nreturn %p")), nullptr);
+  EXPECT_EQ(run("simplify", *decomposed("%l: f32[2, 3] = sub.Tensor(%s, %log, alpha=2)\n%p: f32[2, 3] = exp(%l)\nreturn %p")), nullptr);
+}
+
+// Without a maximum that is taken out (of the same rows), exp(x) may be infinite, and so the quotient NaN where exp of the difference is 0.
+TEST(Simplify, ProbabilitiesThatMayOverflowStay) {
+  EXPECT_EQ(run("simplify", *parse(R"(graph "t"(%x: f32[2, 3]) {
+    %e: f32[2, 3] = exp(%x)
+    %sum: f32[2, 1] = sum.dim_IntList(%e, dim=[1], keepdim=true)
+    %log: f32[2, 1] = log(%sum)
+    %l: f32[2, 3] = sub.Tensor(%x, %log)
+    %p: f32[2, 3] = exp(%l)
+    return %p
+  })")),
+            nullptr);
+  EXPECT_EQ(run("simplify", *parse(R"(graph "t"(%x: f32[2, 3]) {
+    %amax: f32[1, 3] = amax(%x, dim=[0], keepdim=true)
+    %s: f32[2, 3] = sub.Tensor(%x, %amax)
+    %e: f32[2, 3] = exp(%s)
+    %sum: f32[2, 1] = sum.dim_IntList(%e, dim=[1], keepdim=true)
+    %log: f32[2, 1] = log(%sum)
+    %l: f32[2, 3] = sub.Tensor(%s, %log)
+    %p: f32[2, 3] = exp(%l)
+    return %p
+  })")),
+            nullptr);
+}
+
 TEST(Simplify, LossyCastsStay) {
   auto g = parse(R"(graph "t"(%x: f32[2]) {
     %s: f16[2] = _to_copy(%x, dtype=f16)

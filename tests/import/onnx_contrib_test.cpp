@@ -77,6 +77,52 @@ TEST(OnnxContrib, SkipLayerNormalizationAddsAndNormalizes) {
   expect_equal(got, expected);
 }
 
+// As ONNX Runtime fuses parts of diffusion models.
+TEST(OnnxContrib, BiasAddAndBiasSplitGelu) {
+  Inputs in = {{"x", numbers({2, 3, 4}, 1)}, {"bias", numbers({4}, 2)}, {"skip", numbers({2, 3, 4}, 3)}};
+  expect_equal(run({fused("BiasAdd", {"x", "bias", "skip"}, {"y"})}, in, {"y"}),
+               run({node("Add", {"x", "bias"}, {"a"}), node("Add", {"a", "skip"}, {"y"})}, in, {"y"}));
+  const auto got = run({fused("BiasSplitGelu", {"x", "bias"}, {"y"})}, in, {"y"})[0];
+  ASSERT_EQ(got.sizes(), (std::vector<int64_t>{2, 3, 2}));
+  const auto x = in[0].data.to_vector(), bias = in[1].data.to_vector(), y = got.to_vector();
+  for (size_t row = 0; row < 6; ++row)
+    for (size_t i = 0; i < 2; ++i) {
+      const double left = x[row * 4 + i] + bias[i], right = x[row * 4 + 2 + i] + bias[2 + i];
+      EXPECT_NEAR(y[row * 2 + i], left * right * 0.5 * (1 + std::erf(right / std::sqrt(2))), 1e-5);
+    }
+  in[0].data = numbers({2, 3, 5}, 1), in[1].data = numbers({5}, 2);
+  EXPECT_TRUE(refuses([&] { run({fused("BiasSplitGelu", {"x", "bias"}, {"y"})}, in, {"y"}); }, "two halves"));
+}
+
+TEST(OnnxContrib, GroupNormHasItsChannelsLast) {
+  Inputs in = {{"x", numbers({2, 3, 2, 4}, 1)}, {"gamma", numbers({4}, 2)}, {"beta", numbers({4}, 3)}};
+  const auto with = [&](int activation, int last) {
+    return run({fused("GroupNorm", {"x", "gamma", "beta"}, {"y"},
+                      {int_attribute("groups", 2), int_attribute("activation", activation), int_attribute("channels_last", last)})},
+               in, {"y"});
+  };
+  // Channels 0 and 1, and 2 and 3, of a batch share mean and variance.
+  const auto x = in[0].data.to_vector(), gamma = in[1].data.to_vector(), beta = in[2].data.to_vector(), y = with(1, 1)[0].to_vector();
+  for (size_t n = 0; n < 2; ++n)
+    for (size_t group = 0; group < 2; ++group) {
+      double sum = 0, squares = 0;
+      for (size_t p = 0; p < 6; ++p)
+        for (size_t k = 0; k < 2; ++k) {
+          const double v = x[(n * 6 + p) * 4 + group * 2 + k];
+          sum += v / 12, squares += v * v / 12;
+        }
+      for (size_t p = 0; p < 6; ++p)
+        for (size_t k = 0; k < 2; ++k) {
+          const size_t channel = group * 2 + k, at = (n * 6 + p) * 4 + channel;
+          const double z = (x[at] - sum) / std::sqrt(squares - sum * sum + 1e-5) * gamma[channel] + beta[channel];
+          EXPECT_NEAR(y[at], z / (1 + std::exp(-z)), 1e-4) << at;
+        }
+    }
+  in[0].data = numbers({2, 4, 3, 2}, 1);
+  expect_equal(with(0, 0), run({node("GroupNormalization", {"x", "gamma", "beta"}, {"y"}, {int_attribute("num_groups", 2)})}, in, {"y"}));
+  EXPECT_TRUE(refuses([&] { with(2, 0); }, "activation is 2"));
+}
+
 TEST(OnnxContrib, MultiHeadAttentionIsAttentionOfFlatTensors) {
   Inputs in = {{"q", numbers({2, 3, 8}, 1)}, {"k", numbers({2, 5, 8}, 2)}, {"v", numbers({2, 5, 8}, 3)}};
   auto got = run({fused("MultiHeadAttention", {"q", "k", "v"}, {"y"}, {int_attribute("num_heads", 2)})}, in, {"y"});

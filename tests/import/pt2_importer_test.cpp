@@ -194,6 +194,20 @@ TEST(Pt2Importer, NumbersForTensorParameters) {
   EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].to_vector(), (std::vector<double>{2.5, 5, -10}));
 }
 
+// As QAT exports it, in both dialects.
+TEST(Pt2Importer, TakesFakeQuantization) {
+  const auto integer = [](const char* name, int v) { return "," + arg(name, fmt::format(R"({{"as_int":{}}})", v)); };
+  const std::string inputs = arg("self", tensor_arg("x")) + "," + arg("scale", R"({"as_float":0.5})") + integer("zero_point", 1) +
+                             integer("quant_min", 0) + integer("quant_max", 3);
+  Program p = scaled();
+  const Tensor x = Tensor::of({-4, 0.75, 5}, {3});
+  for (bool core : {false, true}) {
+    p.nodes = core ? node("fake_quantize_per_tensor_affine_cachemask.default", inputs, tensor_arg("y") + "," + tensor_arg("mask"))
+                   : node("fake_quantize_per_tensor_affine.default", inputs, tensor_arg("y"));
+    EXPECT_EQ(graph::interpret(*p.load(), std::span(&x, 1))[0].to_vector(), (std::vector<double>{-0.5, 1, 1}));
+  }
+}
+
 TEST(Pt2Importer, ListsAllUnknownOperationsWithNearNames) {
   Program p = scaled();
   p.nodes = node("mull.Tensor", arg("self", tensor_arg("x")), tensor_arg("a")) + "," +

@@ -81,6 +81,55 @@ TEST_F(ElementwiseRows, ClampWithEitherBoundAbsent) {
   EXPECT_THROW(run("clamp", {x}), UserError);
 }
 
+// Against PyTorch's values. The scale is 0.5, and the levels 0 to 3 stand for -0.5 to 1.
+TEST_F(ElementwiseRows, FakeQuantization) {
+  const double inf = HUGE_VAL;
+  const Tensor x = Tensor::of({-3, -0.75, -0.25, 0.24, 0.25, 0.75, 1.25, 1.26, std::nan(""), inf, -inf}, {11});
+  const Values expected = {-0.5, -0.5, 0, 0, 0, 1, 1, 1, -0.5, 1, -0.5}, inside = {0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0};
+  const CallArgs numbers = {x, 0.5, Expr(1), Expr(0), Expr(3)};
+  EXPECT_EQ(run("fake_quantize_per_tensor_affine", numbers), expected);
+  const auto both = evaluate(get("fake_quantize_per_tensor_affine_cachemask"), numbers);
+  EXPECT_EQ(both[0].to_vector(), expected);
+  EXPECT_EQ(both[1].dtype(), DType::Bool);
+  EXPECT_EQ(both[1].to_vector(), inside);
+  const Tensor scale = Tensor::of({0.5}, {1}), zero = Tensor::of({1}, {1}, DType::I32);
+  EXPECT_EQ(run("fake_quantize_per_tensor_affine.tensor_qparams", {x, scale, zero, Expr(0), Expr(3)}), expected);
+  for (double on : {1, 0}) {
+    const auto masked = evaluate(get("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"),
+                                 {x, scale, zero, Tensor::of({on}, {1}, DType::I64), Expr(0), Expr(3)});
+    EXPECT_EQ(masked[1].to_vector(), on ? inside : Values(11, 1));
+    EXPECT_EQ(masked[0].to_vector()[0], on ? -0.5 : -3);
+  }
+  const Tensor f64 = Tensor::of({0.15, 0.25}, {2}, DType::F64);
+  EXPECT_EQ(run("fake_quantize_per_tensor_affine", {f64, 0.1, Expr(0), Expr(-128), Expr(127)}),
+            (Values{0.20000000298023224, 0.20000000298023224}))
+      << "scales are f32";
+}
+
+TEST_F(ElementwiseRows, FakeQuantizationOfChannels) {
+  const Tensor x = Tensor::of({0.3, -0.8, 2, 0.3, -0.8, 2}, {2, 3}), scale = Tensor::of({0.5, 0.25}, {2}),
+               zero = Tensor::of({0, 1}, {2}, DType::I32);
+  const CallArgs args = {x, scale, zero, Expr(0), Expr(-2), Expr(3)};
+  const Values expected = {0.5, -1, 1.5, 0.25, -0.75, 0.5};
+  EXPECT_EQ(run("fake_quantize_per_channel_affine", args), expected);
+  const auto both = evaluate(get("fake_quantize_per_channel_affine_cachemask"), args);
+  EXPECT_EQ(both[0].to_vector(), expected);
+  EXPECT_EQ(both[1].to_vector(), (Values{1, 1, 0, 1, 1, 0}));
+  EXPECT_THROW(run("fake_quantize_per_channel_affine", {x, scale, zero, Expr(1), Expr(-2), Expr(3)}), UserError) << "3 channels, 2 scales";
+  EXPECT_THROW(run("fake_quantize_per_channel_affine", {x, scale, zero, Expr(-2), Expr(-2), Expr(3)}), UserError);
+}
+
+TEST_F(ElementwiseRows, FakeQuantizationRefuses) {
+  const Tensor x = Tensor::of({1, 2}, {2});
+  const auto quantize = [&](const Tensor& t, int zero, int low, int high) {
+    return run("fake_quantize_per_tensor_affine", {t, 0.5, Expr(zero), Expr(low), Expr(high)});
+  };
+  EXPECT_THROW(quantize(x, 9, 0, 3), UserError) << "a zero point outside of the limits";
+  EXPECT_THROW(quantize(x, 1, 3, 0), UserError);
+  EXPECT_THROW(quantize(Tensor::of({1, 2}, {2}, DType::I32), 1, 0, 3), UserError);
+  EXPECT_THROW(run("fake_quantize_per_tensor_affine.tensor_qparams", {x, x, x, Expr(0), Expr(3)}), UserError) << "two scales";
+}
+
 TEST_F(ElementwiseRows, Ranges) {
   EXPECT_EQ(run("arange.start_step", {Expr(5), Expr(0), Expr(-2)}), (Values{5, 3, 1}));
   EXPECT_EQ(run("arange.start_step", {0.0, 1.0, 0.25}), (Values{0, 0.25, 0.5, 0.75}));

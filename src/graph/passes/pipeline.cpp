@@ -40,7 +40,7 @@ constexpr PassRow kPasses[] = {
     outer("explicit_random", explicit_random, "Makes random numbers a function of an input."),
     row("simplify", simplify,
         "Removes copies, casts, views, dropouts and arithmetic that change nothing; merges chains of views, permutations and casts; makes "
-        "transposed products products of transposes, and constant indices in a row slices."),
+        "transposed products products of transposes, constant indices in a row slices, and exponentials of log-softmax softmax."),
     row("constant_fold", constant_fold, "Computes what depends on constants alone."),
     row("cse", cse, "Computes equal things once (common subexpression elimination)."),
     row("trim", trim, "Computes only what is read."),

@@ -106,7 +106,7 @@ class Simplifier {
     const auto [it, is_new] = looked_at_.try_emplace(&op, false);
     if (is_new)
       it->second = is_copy(op) || is_cast(op) || is_reshape(op) || is_permute(op) || is_expand(op) || is_cut(op) || is_dropout(op) ||
-                   op.name == "index.Tensor";
+                   op.name == "index.Tensor" || op.name == "exp";
     return it->second;
   }
 
@@ -128,6 +128,7 @@ class Simplifier {
     if (is_expand(op)) return merged_expand(x, result);
     if (is_permute(op)) return merged_permute(n, x);
     if (op.name == "index.Tensor") return neighbours(n, x);
+    if (op.name == "exp") return probabilities(n, x);
     return {};
   }
 
@@ -232,6 +233,32 @@ class Simplifier {
     const auto transposed = [&](size_t i) { return ops::call1("permute", {operand(*inner, i), swapped}); };
     return ops::call1("mm", {transposed(1), transposed(0)});
   }
+
+  // exp(s - log(sum(exp(s)))), as of a log_softmax that nothing else reads: exp(s) / sum(exp(s)), without a logarithm and the second exp.
+  // Where others read it (a loss and its gradient), it is in memory anyway. s must be at most 0 with a 0 in each sum, as a difference from
+  // the maximum is: else the sum may overflow, where the logarithm gives 0 and the quotient NaN.
+  Tensor probabilities(const Node& n, const Tensor& x) {
+    const auto* logarithms = std::get<Value*>(n.args[0]);
+    const Node *outer = made_by(x, "sub.Tensor"), *log = second(outer, "log"), *sum = first(log, "sum.dim_IntList"),
+               *exp = first(sum, "exp"), *s = first(exp, "sub.Tensor"), *max = second(s, "amax");
+    if (!max || outer->args[0] != exp->args[0] || max->args[0] != s->args[0] || max->args[1] != sum->args[1]) return {};
+    if (!is_plain_difference(*outer) || !is_plain_difference(*s) || !is_kept(*sum) || !is_kept(*max)) return {};
+    if (!logarithms->producer || logarithms->producer->op != outer->op || uses_of(logarithms) != 1) return {};
+    const Tensor e = out_.recorder().proxy(exp->results[0]), total = out_.recorder().proxy(sum->results[0]);
+    if (e.dtype() != x.dtype() || total.dtype() != x.dtype()) return {};
+    return ops::call1("div.Tensor", {e, total});
+  }
+  const Node* made_by(const Tensor& t, std::string_view name) {
+    const Node* n = producer(t);
+    return n && n->op->name == name ? n : nullptr;
+  }
+  // What makes the first or second operand, where it is the operation `name`.
+  const Node* first(const Node* n, std::string_view name) { return n ? made_by(operand(*n, 0), name) : nullptr; }
+  const Node* second(const Node* n, std::string_view name) {
+    return n && std::holds_alternative<Value*>(n->args[1]) ? made_by(operand(*n, 1), name) : nullptr;
+  }
+  static bool is_plain_difference(const Node& n) { return constant_number(n.args[2]) == 1.0; }
+  static bool is_kept(const Node& reduction) { return std::get<bool>(reduction.args[2]); }
 
   size_t uses_of(const Value* v) {
     if (uses_.empty()) {

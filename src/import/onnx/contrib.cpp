@@ -22,6 +22,30 @@ void fused_matmul(OpCall& c) {
   c.set(0, alpha == 1 ? out : op("mul.Tensor", out, alpha));
 }
 
+void bias_add(OpCall& c) { c.set(0, add(add(c.in(0), c.in(1)), c.in(2))); }
+
+// Of x + bias, the first half of the columns times gelu of the others.
+void bias_split_gelu(OpCall& c) {
+  const Tensor x = add(c.in(0), c.in(1));
+  const Expr columns = sizes_of(x).back(), half = sym::floor_div(columns, 2);
+  c.require_equal(half * Expr(2), columns, "columns in two halves");
+  c.set(0, op("mul.Tensor", op("slice.Tensor", x, -1, 0, half), op("gelu", op("slice.Tensor", x, -1, half, columns))));
+}
+
+// In f32, with the channels last unless it says otherwise, and with silu behind it.
+void group_norm(OpCall& c) {
+  const Tensor x = c.in(0);
+  const int64_t activation = c.integer("activation"), rank = rank_of(x);
+  TOROID_USER_CHECK(activation == 0 || activation == 1, "activation is {}; Toroid has 0 (none) and 1 (silu)", activation);
+  TOROID_USER_CHECK(rank >= 3, "the input has {} dimensions; expected a batch, positions and channels", rank);
+  const bool channels_last = c.integer("channels_last", 1) != 0;
+  const auto moved = [&](const Tensor& t, int64_t from, int64_t to) { return channels_last ? op("movedim.int", t, from, to) : t; };
+  Tensor y = op("group_norm", moved(cast(x, DType::F32), -1, 1), c.integer("groups"), cast(c.in(1), DType::F32), cast(c.in(2), DType::F32),
+                c.real("epsilon", 1e-5));
+  if (activation == 1) y = op("silu", y);
+  c.set(0, cast(moved(y, 1, -1), x.dtype()));
+}
+
 Sizes last_size(const Tensor& x) { return {sizes_of(x).back()}; }
 
 // Sum of input, skip and bias, normalized; the sum itself is result 3.
@@ -98,6 +122,9 @@ void add_contrib_operators(Operators& t) {
   t.add(kDomain, "BiasGelu", 1, gelu);
   t.add(kDomain, "FastGelu", 1, fast_gelu);
   t.add(kDomain, "QuickGelu", 1, quick_gelu);
+  t.add(kDomain, "BiasAdd", 1, bias_add);
+  t.add(kDomain, "BiasSplitGelu", 1, bias_split_gelu);
+  t.add(kDomain, "GroupNorm", 1, group_norm);
   t.add(kDomain, "FusedMatMul", 1, fused_matmul);
   t.add(kDomain, "SkipLayerNormalization", 1, skip_layer_norm);
   t.add(kDomain, "SkipSimplifiedLayerNormalization", 1, skip_rms_norm);

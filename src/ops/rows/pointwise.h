@@ -29,6 +29,8 @@ void refuse_bool(F f);
 void need_integers(F f);
 void refuse_floats(F f);
 void need_floats(F f);
+// Whether a row of fake quantization, whose operands are self, or self, scale and zero point, clamps nothing.
+S fake_quantize_inside(F f);
 
 void add_arithmetic_rows(Table& t);
 void add_comparison_rows(Table& t);
@@ -37,5 +39,6 @@ void add_activation_rows(Table& t);
 void add_selection_rows(Table& t);
 void add_conversion_rows(Table& t);
 void add_assertion_rows(Table& t);
+void add_quantization_rows(Table& t);
 
 }  // namespace toroid::ops
