@@ -359,6 +359,12 @@ std::string wrong_corner() {
        },
        {{-1, 0, 2, 0}}},
       {"detach of all", {x}, [](const Inputs& t) { return Inputs{call1("detach", {t[0]})}; }, {{0, 0, 0, 0}}},
+      {"written within a NoGrad",
+       {x},
+       [](const Inputs& t) {
+         return Inputs{call1("prims.with_history", {call1("mul.Tensor", {t[0], t[0]}), call1("exp", {t[0]})})};
+       },
+       {{-2, 0, 4, 0}}},
       {"integers",
        {x},
        [](const Inputs& t) {
