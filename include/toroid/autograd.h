@@ -21,7 +21,7 @@ struct GradHook;
 
 // While it lives, this thread remembers no operation for backward(): results require no gradients, and leaves that do may be written in
 // place. Scopes nest, and end in the reverse order. A function that is being compiled sees only the scopes within it; those around its call
-// say whether the call is remembered.
+// say whether the call is remembered. What it writes within one keeps the history that it had, which for a buffer is none.
 class NoGrad {
  public:
   NoGrad();

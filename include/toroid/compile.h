@@ -219,8 +219,13 @@ class Compiled {
 // variable (the Tensor object) is assigned, moved from or destroyed, or a module's load_state(), to(), train() or eval() is called, the
 // next call sees it: other tensors of the same dtype, sizes, strides and device are taken over without a compile (CompileReport::rebinds),
 // any other change compiles again. Frozen at the first call are captured integers, bools, strings and pointers (wrap numbers that change in
-// Watched), the length of captured containers, and numbers that fn reads from captured tensors with item(); the option verify_trace
-// finds what has changed of those. With the option freezing the elements of captured tensors are frozen, too.
+// Watched), and the length of captured containers; the option verify_trace finds what has changed of those. With the option freezing the
+// elements of captured tensors are frozen, too.
+//
+// Numbers that fn reads from captured tensors (item(), to_vector(), data()) are part of the compiled code, and compared at each call. Once
+// one has changed, such reads end the graph, as reads of other tensors do, or, with fullgraph, each value is another compile. A read of
+// what fn has written before ends the graph at once, and is a UserError with fullgraph. Of tensors of more than 256 bytes, and on GPUs,
+// writes by operations are seen, and not those by data().
 //
 // Indices in tensors that are out of range are a UserError of the call, as in PyTorch (option check_indices); on a GPU of the next call
 // that waits for the device: synchronize(), a copy to the host, item(). Tensors that fn writes in place then hold what was written up to

@@ -203,6 +203,9 @@ Tensor var(const Tensor& x, const Dims& dims = {}, double correction = 1, bool k
 Tensor std_dev(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false, Where where = Where::current());
 Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
 Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
+// all(isclose(a, b, ...)), read as a value.
+bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+              Where where = Where::current());
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim = false, Where where = Where::current());
 Tensor norm(const Tensor& x, double p = 2, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
 Tensor prod(const Tensor& x, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, Where where = Where::current());

@@ -116,19 +116,21 @@ class Tensor {
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor& other) : impl_(other.impl_) { other.watch_.read(); }
   Tensor(Tensor&& other) noexcept : impl_(std::move(other.impl_)) { other.watch_.change(); }
-  Tensor& operator=(const Tensor& other) {
+  Tensor& operator=(const Tensor& other) & {
     other.watch_.read();
     if (impl_ == other.impl_) return *this;
     watch_.change();
     impl_ = other.impl_;
     return *this;
   }
-  Tensor& operator=(Tensor&& other) noexcept {
+  Tensor& operator=(Tensor&& other) & noexcept {
     if (watch_.noted() || other.watch_.noted()) [[unlikely]]
       tell_move(other);
     impl_ = std::move(other.impl_);
     return *this;
   }
+  // Not `x[0] = y`, which would give a temporary handle another tensor and change no element: copy_(x[0], y) writes them.
+  Tensor& operator=(const Tensor& other) && = delete;  // write elements by copy_(x[0], y)
   ~Tensor() = default;
 
   // Uninitialised, row-major, 64-byte aligned. Sizes in elements, none negative.

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "exchange.h"
 #include "ops/table.h"
+#include "toroid/compile.h"
 #include "toroid/device.h"
 #include "toroid/model.h"
 #include "toroid/options.h"
@@ -104,6 +105,19 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& list) {
   std::vector<std::string> out;
   for (auto& s : list) out.push_back(s.name);
   return out;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (auto& n : names) out += (out.empty() ? "" : ", ") + n;
+  return out;
+}
+
+// "x: f32[s77, 3], y: i64[s77]"
+std::string signature_of(const std::vector<TensorSpec>& list) {
+  std::vector<std::string> out;
+  for (auto& s : list) out.push_back(s.name.empty() ? s.text : s.name + ": " + s.text);
+  return joined(out);
 }
 
 // Ends a model while other threads may use the interpreter: a model waits for what still packs its weights, and a packing thread that lets
@@ -234,7 +248,11 @@ void add_summary(py::module_& m) {
       .def_readonly("kernels_unfused", &Model::Summary::kernels_unfused, "Kernels that one operation at a time would launch.")
       .def_readonly("kernels", &Model::Summary::kernels, "Kernels that a run launches.")
       .def_readonly("host_calls", &Model::Summary::host_calls, "Operations that a run leaves to libraries or reference code.")
-      .def_readonly("kernels_compiled", &Model::Summary::kernels_compiled, "Kernels that were in no cache.");
+      .def_readonly("kernels_compiled", &Model::Summary::kernels_compiled, "Kernels that were in no cache.")
+      .def("__repr__", [](const Model::Summary& s) {
+        return fmt::format("Summary(operations={}, kernels={}, kernels_unfused={}, host_calls={}, kernels_compiled={}, compile_ms={:.1f})",
+                           s.operations, s.kernels, s.kernels_unfused, s.host_calls, s.kernels_compiled, s.compile_ms);
+      });
 }
 
 void add_models(py::module_& m) {
@@ -253,7 +271,10 @@ void add_models(py::module_& m) {
       .def("run", &run<Model>, "Runs on arrays in the order of the program's signature; returns a list of results.")
       .def_property_readonly("input_names", [](const Model& x) { return names_of(x.inputs()); })
       .def_property_readonly("output_names", [](const Model& x) { return names_of(x.outputs()); })
-      .def_property_readonly("summary", [](const Model& x) { return x.summary(); });
+      .def_property_readonly("summary", [](const Model& x) { return x.summary(); })
+      .def("__repr__", [](const Model& x) {
+        return fmt::format("Model(inputs=[{}], outputs=[{}])", signature_of(x.inputs()), signature_of(x.outputs()));
+      });
   m.def(
       "load_model",
       [](const std::string& path, const std::vector<py::object>& inputs, const ModelOptions& options) {
@@ -287,7 +308,10 @@ void add_models(py::module_& m) {
 void add_packages(py::module_& m) {
   py::class_<PackageSession>(m, "Session", "A program of a package. Memory that it keeps from run to run is this session's alone.")
       .def("run", &run<PackageSession>, "Runs on arrays in the order of input_names; returns a list of results.")
-      .def_property_readonly("input_names", &PackageSession::input_names);
+      .def_property_readonly("input_names", &PackageSession::input_names)
+      .def("__repr__", [](const PackageSession& s) {
+        return fmt::format("Session(inputs=[{}], outputs=[{}])", signature_of(s.inputs()), signature_of(s.outputs()));
+      });
   py::class_<PackageFile>(m, "Package", "An open package of compiled programs.")
       .def_static("open", &PackageFile::open, py::arg("path"), py::arg("weights_folder") = "", py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("entries", &PackageFile::entries)
@@ -298,7 +322,8 @@ void add_packages(py::module_& m) {
             return p.session(entry, device_from_name(device));
           },
           py::arg("entry") = "", py::kw_only(), py::arg("device") = "cpu")
-      .def("verify", &PackageFile::verify, py::call_guard<py::gil_scoped_release>());
+      .def("verify", &PackageFile::verify, py::call_guard<py::gil_scoped_release>())
+      .def("__repr__", [](const PackageFile& p) { return fmt::format("Package(entries=[{}])", joined(p.entries())); });
   m.def(
       "save_package",
       [](const std::map<std::string, std::string>& models, const std::string& path, const ModelOptions& options,
@@ -315,6 +340,14 @@ void add_options(py::module_& m) {
   m.def(
       "set_option", [](const std::string& name, py::handle value) { set_option(name, option_text(value)); }, py::arg("name"),
       py::arg("value"));
+  m.def(
+      "check_options",
+      [](const py::dict& options) {
+        CompileConfig config;
+        for (const auto& [name, value] : options) config.options[name.cast<std::string>()] = option_text(value);
+        detail::Function{std::move(config)};
+      },
+      py::arg("options"), "UserError for a name that is no option of compiles, with the nearest one, and for a value that it cannot have.");
   m.def("list_options", [] {
     py::list out;
     for (const OptionInfo& o : list_options()) {

@@ -21,9 +21,11 @@ class GraphReport:
     reasons: dict[str, str] = field(default_factory=dict)  # why, by operation
 
     def __str__(self) -> str:
+        count = sum(self.views.values())
+        views = f" and {count} views of arguments, which cost nothing" if count else ""
         head = (
             f"{self.name}: {self.compiled} of {self.nodes} operations in {self.programs} programs of {self.kernels} kernels, "
-            f"{sum(self.fallbacks.values())} by PyTorch, compiled in {self.compile_ms:.0f} ms"
+            f"{sum(self.fallbacks.values())} by PyTorch{views}, compiled in {self.compile_ms:.0f} ms"
         )
         lines = [f"  by PyTorch: {op} ({count}): {self.reasons.get(op, '')}" for op, count in sorted(self.fallbacks.items())]
         return "\n".join([head, *lines])

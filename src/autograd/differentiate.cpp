@@ -52,7 +52,9 @@ class Active {
   }
 
  private:
-  static bool ends_gradients(const ops::Op& op) { return find_rule(op) == no_gradient && !planted(GradientBug::DetachIgnored); }
+  static bool ends_gradients(const ops::Op& op) {
+    return reads_sizes_alone(op) || (find_rule(op) == no_gradient && !planted(GradientBug::DetachIgnored));
+  }
   bool is_reached(const graph::Node& n) const {
     bool found = false;
     graph::for_each_operand(n, [&](const Value* v) { found = found || holds(v); });
@@ -222,6 +224,21 @@ void check(const Graph& g, const Request& request) {
 }
 
 }  // namespace
+
+std::vector<bool> follows_from(const Graph& g, const std::vector<size_t>& inputs) {
+  const Active active(g, inputs);
+  std::vector<bool> out;
+  for (auto& o : g.outputs) out.push_back(o.value && active.holds(o.value));
+  return out;
+}
+
+Value* contents_with_history_of(const Value& input, Value* written) {
+  const auto is_kept = [](const Value* v) { return v->producer && v->producer->op->name == "prims.with_history"; };
+  if (!is_kept(written)) return nullptr;
+  const Value* history = written;
+  while (is_kept(history)) history = std::get<Value*>(history->producer->args[0]);
+  return history == &input ? std::get<Value*>(written->producer->args[1]) : nullptr;
+}
 
 std::unique_ptr<Graph> differentiate(const Graph& g, const Request& request) {
   check(g, request);

@@ -31,4 +31,10 @@ struct Request {
 // UserError naming the operation and its line where one on such a path has no gradient, and for inputs and outputs that are no floats.
 std::unique_ptr<graph::Graph> differentiate(const graph::Graph& g, const Request& request);
 
+// By output of a functional graph, whether gradients of it may go to one of these inputs.
+std::vector<bool> follows_from(const graph::Graph& g, const std::vector<size_t>& inputs);
+
+// What is written to an input, without what stands for the input's history: null where its gradient goes elsewhere than before.
+graph::Value* contents_with_history_of(const graph::Value& input, graph::Value* written);
+
 }  // namespace toroid::autograd

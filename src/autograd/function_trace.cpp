@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "autograd/differentiate.h"
 #include "base/check.h"
 #include "graph/known_sizes.h"
 #include "graph/region_call.h"
 #include "graph/stand_in.h"
+#include "graph/writes.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
 #include "tensor/checkpoint_scope.h"
@@ -43,8 +45,15 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
   args = ops::autocast_args(op, std::move(args), device, where);
   runs_on(device, where);
   for (auto& a : args) a = map_arg<Tensor>(a, [&](const Tensor& t) { return lift(t); });
+  graph::for_each_written(op, args, [&](const Tensor& t) { note_written(t); });
   const bool writes = graph::is_mutating(op);
+  Tensor written;  // within a NoGrad: itself, and no view
+  if (!grad_mode && ops::writes_arguments(op)) {
+    if (op.inplace_of) written = std::get<Tensor>(args.at(0));
+    args = graph::without_history(std::move(args), [&](const Tensor& t) { return Recorder::call(ops::get("detach"), {t}, where).at(0); });
+  }
   auto results = Recorder::call(op, std::move(args), where);
+  if (written.defined()) return {written};
   for (auto& t : results) {
     if (!grad_mode && !writes && (is_float(t.dtype()) || is_complex(t.dtype())))
       t = Recorder::call(ops::get("detach"), {t}, where).at(0);  // a NoGrad within the function
@@ -87,6 +96,21 @@ int64_t FunctionTrace::specialize(const Expr& e) {
 void FunctionTrace::read(const Tensor& t, std::string_view what, const std::source_location& where) {
   if (!made_.count(t.impl())) return below_.read(t, what, where);
   fail<UserError>("{}: {} of a tensor inside of {}; its value is not known yet there", ops::place_text(where), what, function_);
+}
+
+void FunctionTrace::read_elements(const Tensor& t, std::string_view what, const std::source_location& where) {
+  TOROID_USER_CHECK(!written_.count(t.impl()->storage.get()),
+                    "{}: {} of a tensor that {} has written; its value is not known yet there. Read it before", ops::place_text(where),
+                    what, function_);
+  if (around_) around_->read_elements(t, what, where);
+}
+
+void FunctionTrace::note_written(const Tensor& t) {
+  if (!t.defined()) return;
+  const graph::Value* memory = graph::memory_of(value_of(t));
+  for (size_t i = 0; i < originals_.size() && !memory->producer; ++i)
+    if (originals_[i].impl()->storage && value_of(lifted_.at(originals_[i].impl())) == memory)
+      written_.insert(originals_[i].impl()->storage.get());
 }
 
 void FunctionTrace::declare_symbols(const Expr& e) {
@@ -132,9 +156,10 @@ std::vector<Tensor> called(const graph::Graph& g, std::span<const Tensor> inputs
   }
   std::vector<Tensor> out;
   for (auto& o : g.outputs) {
-    if (o.mutates >= 0)
-      ops::call("copy_", {inputs[static_cast<size_t>(o.mutates)], at.at(o.value)});
-    else
+    if (const auto written = static_cast<size_t>(o.mutates); o.mutates >= 0) {
+      const GradModeScope with_history(grad_mode && !contents_with_history_of(*g.inputs[written].value, o.value));
+      ops::call("copy_", {inputs[written], at.at(o.value)});
+    } else
       out.push_back(o.value ? at.at(o.value) : Tensor());
   }
   return out;

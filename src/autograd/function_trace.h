@@ -5,12 +5,13 @@
 #include <unordered_set>
 
 #include "graph/recorder.h"
+#include "tensor/element_reads.h"
 
 namespace toroid::autograd {
 
 // Records calls above another dispatcher, which is asked of sizes and gets a graph to call afterwards. Tensors that are not made here,
 // among them stand-ins of a trace below, become inputs.
-class FunctionTrace : public graph::Recorder {
+class FunctionTrace : public graph::Recorder, public ElementReader {
  public:
   // function: what is recorded, for errors.
   FunctionTrace(graph::Graph& g, Dispatcher& below, std::string function = "a function that is differentiated")
@@ -34,6 +35,8 @@ class FunctionTrace : public graph::Recorder {
   void require(const sym::Relation& r, const std::string& error) override;
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
+  // UserError where it is to write the tensor.
+  void read_elements(const Tensor& t, std::string_view what, const std::source_location& where) override;
 
  protected:
   // t, as made here.
@@ -42,17 +45,20 @@ class FunctionTrace : public graph::Recorder {
   Tensor still_held();
 
  private:
+  void note_written(const Tensor& t);
   void declare_symbols(const Expr& e);
   void note(sym::Guard g);
   void runs_on(const Device& device, const std::source_location& where);
 
   Dispatcher& below_;
+  ElementReader* const around_ = ElementReader::current();
   const std::string function_;
   Device device_;
   std::unordered_set<const TensorImpl*> made_;
   std::vector<Tensor> kept_;  // so that no address of made_ is used again
   std::unordered_map<const TensorImpl*, Tensor> lifted_;
   std::vector<Tensor> originals_;
+  std::unordered_set<const Storage*> written_;  // of those
 };
 
 // t there; t itself where it is there, or undefined.

@@ -68,6 +68,7 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
   std::vector<Device> devices;  // of the results, and of the gradients
   {
     DispatchScope scope(trace);
+    const ElementReader::Scope reads(&trace);
     const GradModeScope only_scopes_within(true);
     for (const Tensor& t : fn()) {
       g.outputs.push_back({trace.value_of(trace.lift(t)), {}, -1});

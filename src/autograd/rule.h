@@ -69,6 +69,8 @@ void pointwise_rule(GradientCall& c);
 bool complex_pointwise_rule(GradientCall& c);
 // A view, by where its elements come from.
 void view_rule(GradientCall& c);
+// Whether an operation reads the sizes of its operand and no element: zeros_like, rand_like.
+inline bool reads_sizes_alone(const ops::Op& op) { return op.name.find("_like") != std::string::npos; }
 // Of operations that gradients do not follow, such as detach: their results are numbers like any other.
 void no_gradient(GradientCall& c);
 

@@ -34,7 +34,11 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Captures::Captures(trace::Segment& s)
-    : device_(s.device), output_devices_(s.output_devices), reads_(std::move(s.reads)), stood_(WatchedReads::changes() - 1) {
+    : device_(s.device),
+      output_devices_(s.output_devices),
+      reads_(std::move(s.reads)),
+      elements_(std::move(s.elements)),
+      stood_(WatchedReads::changes() - 1) {
   for (auto& in : s.graph->inputs) {
     if (!in.data.defined()) continue;
     tensors_.push_back(in.data);
@@ -43,6 +47,7 @@ Captures::Captures(trace::Segment& s)
 }
 
 bool Captures::stand() const {
+  if (!elements_stand()) return false;
   const uint64_t now = WatchedReads::changes();
   if (stood_.load(std::memory_order_acquire) == now) return true;
   if (!reads_.stand()) return false;

@@ -18,9 +18,11 @@ class Captures {
 
   // One for each input of the graph that is bound to a tensor, in the graph's order.
   std::span<const Tensor> tensors() const { return tensors_; }
-  // Whether all variables that the function read still hold what they held. A load and a comparison, unless some variable of the process
-  // that a trace has read was assigned meanwhile.
+  // Whether all variables that the function read still hold what they held, and those that it read as numbers the same elements. A load and
+  // a comparison, unless some variable of the process that a trace has read was assigned meanwhile, and a comparison for each number.
   bool stand() const;
+  // Whether the elements that the function has read as numbers are what they were.
+  bool elements_stand() const { return elements_.stand(); }
   // Why a program made for these cannot run on those of a later trace with the same text: the first that has another dtype, size, stride
   // or device, "captured tensor 0 (captured) was f32[2], is f32[3]". Empty: it can.
   std::string difference(const Captures& now) const;
@@ -36,6 +38,7 @@ class Captures {
   Device device_;
   std::vector<Device> output_devices_;
   WatchedReads reads_;
+  ElementReads elements_;
   mutable std::atomic<uint64_t> stood_;  // WatchedReads::changes() when the variables last stood; another number at first
 };
 

@@ -68,6 +68,7 @@ std::vector<std::vector<SizePolicy>> Function::State::policies_of(const Call& c)
 trace::Segment Function::State::trace(const Call& c, const std::vector<std::vector<SizePolicy>>& policies,
                                       const trace::SegmentRunner& on_break, bool* broken) {
   Tracer tracer(config.name, on_break);
+  tracer.break_at_reads(on_break && breaks_at_reads.load(std::memory_order_relaxed));
   std::vector<Tensor> results;
   {
     std::vector<Tensor> stand_ins;
@@ -334,6 +335,8 @@ void Function::State::exchange(const std::shared_ptr<const Entry>& old, std::sha
 std::vector<Tensor> Function::State::refresh(const std::shared_ptr<const Entry>& stale, const Call& c,
                                              const std::shared_ptr<const front::OptionsNow>& now) {
   bool broken = false;
+  const bool reads_others = !stale->captures->elements_stand();
+  if (reads_others) breaks_at_reads.store(true, std::memory_order_relaxed);
   trace::Segment s = retrace(c, stale->policies, &broken);
   if (broken) {
     exchange(stale, nullptr);
@@ -343,7 +346,9 @@ std::vector<Tensor> Function::State::refresh(const std::shared_ptr<const Entry>&
   auto e = std::make_shared<Entry>(*stale);
   e->captures = std::make_shared<const Captures>(s);
   std::string why = stale->captures->difference(*e->captures);
-  if (why.empty() && text != stale->text) why = "captured variables have changed: " + front::first_difference(stale->text, text);
+  if (why.empty() && text != stale->text)
+    why = fmt::format("{} have changed: {}", reads_others ? "numbers that the function reads from captured tensors" : "captured variables",
+                      front::first_difference(stale->text, text));
   if (why.empty() && e->writes && e->memory_is_shared(c)) why = "an argument shares memory with a captured tensor that the function writes";
   if (why.empty()) {
     const auto others = stale->captures->exchanged(*e->captures);
@@ -409,6 +414,7 @@ void Function::State::clear_locked() {
   recent.store(0);
   for (auto* n : {&calls, &hits, &eager_calls, &limit_calls, &compiles, &rebinds}) n->store(0);
   given_up.store(0);
+  breaks_at_reads.store(false);
   history.clear();
   kept = {};
   segments.clear();

@@ -109,7 +109,8 @@ struct Function::State {
   const front::Settings settings;
   std::atomic<size_t> recent{0};
   std::atomic<int64_t> calls{0}, hits{0}, eager_calls{0}, limit_calls{0}, compiles{0}, rebinds{0};
-  std::atomic<size_t> given_up{0};  // variants in whose place others were compiled
+  std::atomic<bool> breaks_at_reads{false};  // elements of captured tensors, which the function reads as numbers, have changed
+  std::atomic<size_t> given_up{0};           // variants in whose place others were compiled
   std::atomic<uint64_t> resets{front::reset_count()};
 
   // The list of variants is replaced as a whole: a call holds the one it found, and never waits for a compile.

@@ -12,7 +12,11 @@ using front::kKeptReasons;
 
 std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
   s.fixed = trace::settle_guards(*s.graph, s.origins, s.guard_places);
-  if (s.graph->nodes.empty()) return front::outputs_without_nodes(s);
+  if (s.graph->nodes.empty()) {
+    std::lock_guard lock(mutex);
+    if (!s.break_reason.empty()) front::keep(kept.graph_breaks, s.break_reason);
+    return front::outputs_without_nodes(s);
+  }
   const bool remembered = front::is_remembered(s.inputs);
   const auto written = s.writes_inputs ? front::written_inputs(*s.graph) : std::vector<size_t>();
   if (remembered) {

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <set>
 
+#include "autograd/differentiate.h"
 #include "autograd/tape/history.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "graph/effects.h"
 #include "graph/pass.h"
+#include "graph/writes.h"
 
 namespace toroid::front {
 
@@ -21,15 +22,10 @@ bool is_remembered(std::span<const Tensor> tensors) {
 
 std::vector<size_t> written_inputs(const Graph& g) {
   std::set<const graph::Value*> written;
-  const auto note = [&](const graph::Value* v) {
-    while (v->producer && ((v->producer->op->index_map && v->producer->op->schema.params[0].alias) || graph::is_mutating(*v->producer->op)))
-      v = std::get<graph::Value*>(v->producer->args[0]);
-    written.insert(v);
-  };
   for (auto& n : g.nodes)
-    for (size_t i = 0; i < n->args.size(); ++i)
-      if (n->op->schema.params[i].mutated || (i == 0 && graph::is_mutating(*n->op)))
-        if (auto* v = std::get_if<graph::Value*>(&n->args[i]); v && *v) note(*v);
+    graph::for_each_written(*n->op, n->args, [&](const graph::Value* v) {
+      if (v) written.insert(graph::memory_of(v));
+    });
   std::vector<size_t> out;
   for (size_t i = 0; i < g.inputs.size(); ++i)
     if (written.count(g.inputs[i].value)) out.push_back(i);
@@ -52,7 +48,12 @@ void TapedFunction::read() {
   const graph::PassRow functionalize = graph::find_pass("functionalize");
   g = graph::run_passes(std::move(g), std::span(&functionalize, 1));
   std::stable_partition(g->outputs.begin(), g->outputs.end(), [](auto& o) { return o.mutates < 0; });
-  for (auto& o : g->outputs) written_.push_back(o.mutates < 0 ? std::nullopt : std::optional(static_cast<size_t>(o.mutates)));
+  for (auto& o : g->outputs) {
+    written_.push_back(o.mutates < 0 ? std::nullopt : std::optional(static_cast<size_t>(o.mutates)));
+    graph::Value* contents = o.mutates < 0 ? nullptr : autograd::contents_with_history_of(*g->inputs[*written_.back()].value, o.value);
+    if (contents) o.value = contents;
+    keeps_history_.push_back(contents != nullptr);
+  }
   graph_ = std::move(g);
 }
 
@@ -83,7 +84,7 @@ std::vector<std::string> TapedFunction::reports() const {
   return out;
 }
 
-void TapedFunction::set_results(const std::shared_ptr<autograd::Node>& node, std::span<const Tensor> results,
+void TapedFunction::set_results(const std::shared_ptr<autograd::Node>& node, const TapedPasses& made, std::span<const Tensor> results,
                                 std::span<const Tensor> operands) const {
   size_t next = 0;
   for (size_t i = 0; i < written_.size(); ++i) {
@@ -92,23 +93,25 @@ void TapedFunction::set_results(const std::shared_ptr<autograd::Node>& node, std
     if (!r.defined()) continue;
     node->results.back().dtype = r.dtype();
     node->results.back().sizes = r.sizes();
-    if (!autograd::has_gradient(r.dtype())) continue;
+    if (!autograd::has_gradient(r.dtype()) || keeps_history_[i]) continue;
+    const GradEdge edge = made.follows(i) ? GradEdge{node, i, nullptr} : GradEdge{};
     if (written_[i]) {
-      autograd::set_written(r, {node, i, nullptr}, std::source_location::current());
+      autograd::set_written(r, edge, std::source_location::current());
       continue;
     }
     const auto shares = [&](const Tensor& t) { return t.impl()->storage == r.impl()->storage; };
     const auto of = std::find_if(operands.begin(), operands.end(), shares);
     if (of != operands.end() && of->impl() == r.impl()) continue;  // the input itself
-    autograd::set_history(r, {node, i, nullptr}, of == operands.end() ? nullptr : &*of);
+    autograd::set_history(r, edge, of == operands.end() ? nullptr : &*of);
   }
   node->device = options_.device;
 }
 
 std::vector<Tensor> TapedFunction::call(std::span<const Tensor> operands, const std::function<std::vector<Tensor>()>& program) {
   std::call_once(once_, [&] { read(); });
-  for (auto& w : written_)
-    if (w) autograd::check_writable(operands[*w], fmt::format("the compiled function \"{}\"", name_));
+  for (size_t i = 0; i < written_.size(); ++i)
+    if (written_[i] && !keeps_history_[i])
+      autograd::check_writable(operands[*written_[i]], fmt::format("the compiled function \"{}\"", name_));
   std::vector<bool> wanted;
   std::vector<GradEdge> edges;
   for (auto& t : operands) {
@@ -140,7 +143,7 @@ std::vector<Tensor> TapedFunction::call(std::span<const Tensor> operands, const 
     const GradModeScope off(false);
     out.results = program();
   }
-  set_results(node, out.results, operands);
+  set_results(node, *made, out.results, operands);
   return std::move(out.results);
 }
 

@@ -39,7 +39,8 @@ class TapedFunction {
  private:
   void read();
   std::shared_ptr<TapedPasses> passes(const std::vector<bool>& wanted, std::span<const Tensor> operands);
-  void set_results(const std::shared_ptr<autograd::Node>& node, std::span<const Tensor> results, std::span<const Tensor> operands) const;
+  void set_results(const std::shared_ptr<autograd::Node>& node, const TapedPasses& made, std::span<const Tensor> results,
+                   std::span<const Tensor> operands) const;
   bool writes(size_t operand) const;
 
   const std::string name_, text_;
@@ -50,6 +51,7 @@ class TapedFunction {
   // Read from the text when they are first needed. Inputs come from the caller.
   std::unique_ptr<graph::Graph> graph_;         // functional: what it writes are outputs behind the others
   std::vector<std::optional<size_t>> written_;  // by output of graph_: the input whose new contents it is
+  std::vector<bool> keeps_history_;             // by output of graph_: it is written within a NoGrad, so that the input's gradient stays
   std::string place_;
 
   mutable std::mutex mutex_;

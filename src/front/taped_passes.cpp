@@ -42,6 +42,7 @@ TapedPasses::TapedPasses(const graph::Graph& g, const std::string& name, const B
   std::vector<size_t> inputs;
   for (size_t i = 0; i < wanted.size(); ++i)
     if (wanted[i]) inputs.push_back(i);
+  follows_ = autograd::follows_from(g, inputs);
   try {
     auto joint = joint_of(g, inputs, options.options);
     joint->name = name;

@@ -22,6 +22,8 @@ class TapedPasses {
 
   // Why there are no gradients, for who asks for them; then nothing else may be called.
   const std::string& error() const { return error_; }
+  // Whether the gradient of an output of the graph, a result or what is written, may go to a wanted input.
+  bool follows(size_t output) const { return follows_[output]; }
   // What is saved, and why.
   const std::string& report() const { return divided_.report; }
 
@@ -54,6 +56,7 @@ class TapedPasses {
 
   const Backend backend_;
   std::string error_;
+  std::vector<bool> follows_;
   autograd::Divided divided_;
   size_t returned_ = 0;         // results in front of what is saved
   std::vector<bool> is_input_;  // by result: an input as it is

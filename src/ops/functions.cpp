@@ -207,6 +207,9 @@ Tensor any(const Tensor& x, const Dims& dims, bool keepdim, Where where) {
 Tensor all(const Tensor& x, const Dims& dims, bool keepdim, Where where) {
   return reduce(TOROID_ROW("all"), TOROID_ROW("all.dims"), x, dims, keepdim, where);
 }
+bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol, bool equal_nan, Where where) {
+  return all(isclose(a, b, rtol, atol, equal_nan, where), {}, false, where).item<bool>(where);
+}
 Tensor amax(const Tensor& x, const Dims& dims, bool keepdim, Where where) {
   return one(TOROID_ROW("amax"), {x, numbers(dims), keepdim}, where);
 }

@@ -8,6 +8,7 @@
 #include "base/scalar.h"
 #include "device/cpu/cpu_runtime.h"
 #include "tensor/dispatch.h"
+#include "tensor/element_reads.h"
 #include "tensor/grad_state.h"
 #include "tensor/late_stack.h"
 #include "tensor/upload.h"
@@ -68,6 +69,13 @@ const TensorImpl& concrete(const Tensor& t, std::string_view what, const std::so
   if (t.impl()->proxy) current_dispatcher().read(t, what, where);
   TOROID_CHECK(!t.impl()->proxy, "{} of a traced tensor left it without memory", what);
   return *t.impl();
+}
+
+// The same, where the user's code is to get the elements.
+const TensorImpl& read_by_user(const Tensor& t, std::string_view what, const std::source_location& where) {
+  if (ElementReader* r = ElementReader::current(); r && t.defined() && !t.impl()->proxy) [[unlikely]]
+    r->read_elements(t, what, where);
+  return concrete(t, what, where);
 }
 
 int64_t wrap_dim(int64_t d, int64_t n) {
@@ -278,11 +286,13 @@ std::byte* Tensor::typed_data(detail::ElementKind kind, size_t size, Where where
                     "take that type",
                     where.file_name(), where.line(), element_text(kind, size), name_of(dtype()),
                     own == Kind::Other ? "uint16_t, or a class of 2 bytes" : element_text(own, size_of(dtype())));
+  read_by_user(*this, "data()", where);
   return raw_data(where);
 }
 
 double Tensor::item(Where where) const {
-  concrete(*this, "item()", where);
+  read_by_user(*this, "item()", where);
+  const ElementReader::Scope noted(nullptr);
   device::refuse_in_capture(device(), "item()");
   TOROID_USER_CHECK(numel() == 1, "item() of a tensor of {} elements; it must have one", numel());
   if (device().is_cuda()) return moved(*this, Device::cpu(), where).item(where);
@@ -290,7 +300,7 @@ double Tensor::item(Where where) const {
 }
 
 std::vector<double> Tensor::to_vector(Where where) const {
-  concrete(*this, "to_vector()", where);
+  read_by_user(*this, "to_vector()", where);
   device::refuse_in_capture(device(), "to_vector()");
   const GradModeScope values_only(false);
   Tensor c = moved(*this, Device::cpu(), where).contiguous(where);
@@ -302,7 +312,7 @@ std::vector<double> Tensor::to_vector(Where where) const {
 
 void Tensor::read_numbers(detail::ElementKind kind, size_t size, std::byte* out, bool single, Where where) const {
   const std::string what = fmt::format("{}<{}>()", single ? "item" : "to_vector", element_text(kind, size));
-  concrete(*this, what.c_str(), where);
+  read_by_user(*this, what, where);
   device::refuse_in_capture(device(), what);
   const std::optional<DType> as = dtype_of(kind, size);
   TOROID_USER_CHECK(as, "{}:{}: {}: no dtype has elements of that type", where.file_name(), where.line(), what);
@@ -335,6 +345,7 @@ void Tensor::read_numbers(detail::ElementKind kind, size_t size, std::byte* out,
 Tensor Tensor::contiguous(Where where) const {
   concrete(*this, "contiguous()", where);
   if (is_contiguous()) return *this;
+  read_by_user(*this, "contiguous()", where);
   if (is_taped_now(*impl_)) [[unlikely]]
     return taped_members().contiguous(*this, where);
   if (impl_->storage->lent) check_contents(*this, where);
@@ -483,6 +494,7 @@ std::string to_string(const Tensor& t) {
   if (is_proxy(t) || is_complex(t.dtype())) return out;
   out += " {";
   constexpr size_t kShown = 8;
+  const ElementReader::Scope for_people(nullptr);
   auto values = t.to_vector();
   for (size_t i = 0; i < values.size() && i < kShown; ++i) out += fmt::format("{}{:g}", i ? ", " : "", values[i]);
   return out + (values.size() > kShown ? ", ...}" : "}");

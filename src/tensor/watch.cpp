@@ -70,6 +70,8 @@ WatchedReads::Scope::~Scope() {
   if (own_) detail::Watch::traces.fetch_sub(1, std::memory_order_relaxed);
 }
 
+bool WatchedReads::are_noted() { return detail::noting != nullptr; }
+
 void WatchedReads::add(const detail::Watch& w) {
   static std::mutex& mutex = *new std::mutex;  // several threads may read one variable, and find that its state is an old one
   static uint64_t numbers = 0;

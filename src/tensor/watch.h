@@ -32,6 +32,9 @@ class WatchedReads {
     WatchedReads *before_, *own_;
   };
 
+  // Whether this thread's reads are noted anywhere.
+  static bool are_noted();
+
   // Forgets the variables that are destroyed: those of the traced function itself. Happens now and then while it is traced, too, as most
   // of what it reads are temporaries of its own.
   void settle();

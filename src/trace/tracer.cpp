@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "graph/stand_in.h"
+#include "graph/writes.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
@@ -14,15 +15,6 @@ namespace toroid::trace {
 namespace {
 
 thread_local Tracer* innermost = nullptr;
-
-bool is_alias_view(const ops::Op& op) { return op.index_map && op.schema.params[0].alias; }
-
-// A write whose result is v goes to the memory of an input.
-bool reaches_input(const graph::Value* v) {
-  while (v->producer && (is_alias_view(*v->producer->op) || graph::is_mutating(*v->producer->op)))
-    v = std::get<graph::Value*>(v->producer->args[0]);
-  return !v->producer;
-}
 
 // Makes the handle stand for what `real` stands for.
 void become(TensorImpl& t, const TensorImpl& real) {
@@ -42,7 +34,7 @@ void become(TensorImpl& t, const TensorImpl& real) {
 Tracer* Tracer::current() { return innermost; }
 
 Tracer::Scope::Scope(Tracer* t)
-    : before_(innermost), dispatch_(t ? std::make_unique<DispatchScope>(*t) : nullptr), reads_(t ? &t->reads_ : nullptr) {
+    : before_(innermost), dispatch_(t ? std::make_unique<DispatchScope>(*t) : nullptr), reads_(t ? &t->reads_ : nullptr), elements_(t) {
   innermost = t;
 }
 Tracer::Scope::~Scope() { innermost = before_; }
@@ -60,7 +52,7 @@ void Tracer::start_segment() {
   lifted_by_storage_.clear();
   issued_.clear();
   guard_places_.clear();
-  writes_inputs_ = false;
+  written_.clear();
   device_ = {};
   arguments_ = 0;
   recorder_.reset();
@@ -222,14 +214,7 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   last_place_ = fmt::format("{} ({})", op.name, ops::place_text(where));
   runs_on(device);
   Tensor self;  // what an in-place operation writes to, as the caller holds it
-  if (ops::is_registered(op)) {
-    for (size_t i : ops::written_arguments(op)) {
-      const Tensor written = on_graph(std::get<Tensor>(args.at(i)));
-      writes_inputs_ = writes_inputs_ || reaches_input(static_cast<graph::Value*>(written.impl()->proxy));
-    }
-  } else if (graph::is_mutating(op)) {
-    self = std::get<Tensor>(args.at(0));
-  }
+  if (!ops::is_registered(op) && graph::is_mutating(op)) self = std::get<Tensor>(args.at(0));
   for (auto& a : args) {
     a = map_arg<Tensor>(a, [&](const Tensor& t) { return on_graph(t); });
     if (auto* e = std::get_if<Expr>(&a)) *e = usable(*e);
@@ -239,8 +224,10 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   std::vector<Tensor> results;
   noting_guards(last_place_, [&] {
     results = ops::checked_call(op, where, [&] {
+      const bool writes_aside = !grad_mode && ops::writes_arguments(op);  // a NoGrad within the function
+      const auto detach = [&](const Tensor& t) { return recorder_->call(ops::get("detach"), {t}, where).at(0); };
       try {
-        return recorder_->call(op, std::move(args), where);
+        return recorder_->call(op, writes_aside ? graph::without_history(args, detach) : args, where);
       } catch (const UserError& e) {
         const std::string said = ops::is_custom(op) ? "" : with_sizes(e.what(), origins_);
         if (said.empty()) throw;
@@ -249,16 +236,14 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
     });
   });
   ++operations_;
+  graph::for_each_written(op, args, [&](const Tensor& t) { note_written(t); });
   if (!grad_mode && !graph::is_mutating(op))  // a NoGrad within the function
     for (auto& r : results)
       if (is_float(r.dtype()) || is_complex(r.dtype())) r = recorder_->call(ops::get("detach"), {r}, where).at(0);
   for (auto& r : results) r.impl()->device = device;
   for (auto& r : results)
     if (is_proxy(r)) issued_.emplace_back(r.shared_impl(), static_cast<graph::Value*>(r.impl()->proxy));
-  if (self.defined() && !results.empty()) {
-    writes_inputs_ = writes_inputs_ || reaches_input(static_cast<graph::Value*>(results[0].impl()->proxy));
-    results[0] = self;
-  }
+  if (self.defined() && !results.empty()) results[0] = self;
   return results;
 }
 
@@ -293,6 +278,28 @@ void Tracer::read(const Tensor&, std::string_view what, const std::source_locati
   break_graph(fmt::format("{} at {}: the value of a tensor is read", what, ops::place_text(where)));
 }
 
+void Tracer::note_written(const Tensor& t) {
+  if (!t.defined()) return;
+  const graph::Value* memory = graph::memory_of(static_cast<graph::Value*>(t.impl()->proxy));
+  for (size_t i = 0; i < lifted_.size(); ++i)
+    if (graph_->inputs[i].value == memory) written_.insert(lifted_[i].original.impl()->storage.get());
+}
+
+void Tracer::read_elements(const Tensor& t, std::string_view what, const std::source_location& where) {
+  if (!WatchedReads::are_noted() || !t.impl()->storage) return;  // by the trace itself
+  const bool written = written_.count(t.impl()->storage.get()) > 0;
+  const bool in_a_whole = dynamic_cast<graph::Recorder*>(innermost_dispatcher()) != nullptr;  // which cannot be divided
+  TOROID_USER_CHECK(
+      !written || !in_a_whole,
+      "{}: {} of a tensor that the function \"{}\" has written, inside of a function that is recorded as a whole (one that is "
+      "differentiated, or given to cond, while_loop, scan or map); its value is not known yet there. Read it before",
+      ops::place_text(where), what, name_);
+  if (!written) elements_.add(t);
+  if (!written && (!breaks_at_reads_ || broken() || in_a_whole)) return;
+  break_graph(fmt::format("{} at {}: the value of a captured tensor is read, which {}", what, ops::place_text(where),
+                          written ? "the function has written" : "changes between calls"));
+}
+
 Segment Tracer::take_segment(std::string reason, std::vector<Device> output_devices) {
   Segment s;
   s.output_devices = std::move(output_devices);
@@ -302,7 +309,7 @@ Segment Tracer::take_segment(std::string reason, std::vector<Device> output_devi
   s.origins = origins_;
   s.guard_places = guard_places_;
   s.break_reason = std::move(reason);
-  s.writes_inputs = writes_inputs_;
+  s.writes_inputs = !written_.empty();
   s.device = device_;
   for (auto& l : lifted_)
     if (!s.device.is_cuda() && graph_->nodes.empty()) s.device = l.original.device();
@@ -310,10 +317,13 @@ Segment Tracer::take_segment(std::string reason, std::vector<Device> output_devi
   s.graph = std::move(graph_);
   reads_.settle();
   s.reads = std::move(reads_);
+  elements_.settle();
+  s.elements = std::move(elements_);
   return s;
 }
 
 void Tracer::break_graph(const std::string& reason) {
+  const WatchedReads::Scope own_copies(nullptr);
   TOROID_USER_CHECK(
       on_break_,
       "fullgraph: the function \"{}\" cannot be captured as one graph: {}{}. Return the tensor and read it outside, use where() instead of "
@@ -335,7 +345,7 @@ void Tracer::break_graph(const std::string& reason) {
     return all;
   };
   auto view_of = [&](graph::Value* v) -> std::optional<View> {
-    if (!v->producer || !is_alias_view(*v->producer->op)) return std::nullopt;
+    if (!v->producer || !graph::is_alias_view(*v->producer->op)) return std::nullopt;
     View view{v->producer->op, {}, v->result, std::get<graph::Value*>(v->producer->args[0])};
     for (auto& a : v->producer->args) {
       Arg<Tensor> c = map_arg<Tensor>(a, [](graph::Value*) { return Tensor(); });

@@ -3,8 +3,10 @@
 
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/recorder.h"
+#include "tensor/element_reads.h"
 #include "tensor/watch.h"
 #include "trace/sizes.h"
 
@@ -23,12 +25,13 @@ struct Segment {
   Device device;                       // where it runs: that of its tensors which are on a GPU
   std::vector<Device> output_devices;  // where its results belong
   WatchedReads reads;                  // variables that the function has read: while they stand, another trace would find the same tensors
+  ElementReads elements;               // of captured tensors, which the function has read as numbers: while they stand, so does the graph
 };
 
 // Runs a recorded segment on its inputs. It returns the graph's outputs.
 using SegmentRunner = std::function<std::vector<Tensor>(Segment)>;
 
-class Tracer : public Dispatcher {
+class Tracer : public Dispatcher, public ElementReader {
  public:
   // on_break runs the part before a read of a value; when it is null such a read is a UserError.
   Tracer(std::string name, SegmentRunner on_break);
@@ -45,9 +48,13 @@ class Tracer : public Dispatcher {
   void require(const sym::Relation& r, const std::string& error) override;
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
+  // Ends the segment where it has written the tensor, so that the reader finds what it wrote.
+  void read_elements(const Tensor& t, std::string_view what, const std::source_location& where) override;
   Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;
   bool copy(const Tensor& from, const Tensor& to) override { return Dispatcher::copy(from, to); }
 
+  // Lets the first read of a captured tensor's elements end the segment: they change between calls.
+  void break_at_reads(bool on) { breaks_at_reads_ = on; }
   // Ends the segment and makes every tensor of the trace an ordinary one.
   void break_graph(const std::string& reason);
   // Whether a break happened.
@@ -73,6 +80,7 @@ class Tracer : public Dispatcher {
     Tracer* before_;
     std::unique_ptr<DispatchScope> dispatch_;
     WatchedReads::Scope reads_;
+    ElementReader::Scope elements_;
   };
 
  private:
@@ -85,6 +93,7 @@ class Tracer : public Dispatcher {
   Tensor on_graph(const Tensor& t);
   Expr new_size(int64_t size, const SizePolicy& policy, const std::string& what);
   void runs_on(const Device& device);
+  void note_written(const Tensor& t);
   void note_guards(const std::string& place);
   void noting_guards(const std::string& place, const std::function<void()>& record);
   Segment take_segment(std::string reason, std::vector<Device> output_devices);
@@ -93,6 +102,7 @@ class Tracer : public Dispatcher {
   std::string name_;
   SegmentRunner on_break_;
   WatchedReads reads_;
+  ElementReads elements_;
   std::unique_ptr<graph::Graph> graph_;
   std::unique_ptr<graph::Recorder> recorder_;
   std::vector<Lifted> lifted_;
@@ -105,7 +115,8 @@ class Tracer : public Dispatcher {
   std::vector<std::string> guard_places_;
   std::string last_place_;
   size_t arguments_ = 0, segments_ = 0, operations_ = 0;
-  bool writes_inputs_ = false;
+  std::unordered_set<const Storage*> written_;  // of tensors from outside, by the segment
+  bool breaks_at_reads_ = false;
   Device device_;  // of the segment
 };
 

@@ -104,6 +104,7 @@ Trainer::Impl::Impl(nn::Module& m, Loss l, Optimizer& o, const DataSource& d, Tr
   device = trained[0].device();
   differentiated = counterparts(model, trained, options.masters);
   names = names_in(model, differentiated);
+  for (size_t group = 0; group < optimizer.group_count(); ++group) initial_rates.push_back(optimizer.learning_rate(group).item());
   if (options.scaler) scaler.emplace(*options.scaler, device);
   if (options.accumulate > 1) {
     for (auto& t : trained) sums.push_back(Tensor::full(t.sizes(), 0, t.dtype(), device));
@@ -119,7 +120,24 @@ Trainer::Trainer(nn::Module& model, Loss loss, Optimizer& optimizer, const DataS
     : impl_(std::make_unique<Impl>(model, std::move(loss), optimizer, data, std::move(options))) {}
 Trainer::~Trainer() = default;
 
-void Trainer::set_schedule(Schedule schedule) { impl_->schedule = std::move(schedule); }
+void Trainer::set_schedule(Schedule schedule) {
+  const std::vector<double>& initial = impl_->initial_rates;
+  if (!schedule) return impl_->schedules.clear();
+  require(
+      initial.size() == 1 || initial[0] != 0,
+      "set_schedule: the first group's learning rate was 0, so that the other groups have no share of it; give a schedule for each group");
+  std::vector<Schedule> schedules{schedule};
+  for (size_t group = 1; group < initial.size(); ++group)
+    schedules.push_back([schedule, share = initial[group] / initial[0]](int64_t step) { return share * schedule(step); });
+  impl_->schedules = std::move(schedules);
+}
+
+void Trainer::set_schedule(std::vector<Schedule> schedules) {
+  require(schedules.size() == impl_->initial_rates.size(), "set_schedule: {} schedules for an optimizer with {} groups of parameters",
+          schedules.size(), impl_->initial_rates.size());
+  impl_->schedules = std::move(schedules);
+}
+
 void Trainer::set_evaluation(const DataSource& data) { impl_->held_out = &data; }
 void Trainer::request_stop() noexcept { impl_->stop = true; }
 int64_t Trainer::steps_done() const { return impl_->steps; }

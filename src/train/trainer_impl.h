@@ -41,7 +41,8 @@ struct Trainer::Impl {
   const DataSource& data;
   const DataSource* held_out = nullptr;
   TrainerOptions options;
-  Schedule schedule;
+  std::vector<Schedule> schedules;    // by group; empty: none
+  std::vector<double> initial_rates;  // by group
   SampleOrder order;
   Device device;
 

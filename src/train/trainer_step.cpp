@@ -138,13 +138,8 @@ StepReport Trainer::Impl::step() {
   const double start = now();
   StepReport r;
   r.step = steps + 1;
-  if (schedule) {
-    // A schedule gives one rate; groups are as many as the optimizer knows.
-    for (size_t group = 0; group < optimizer.group_count(); ++group) optimizer.set_learning_rate(schedule(steps), group);
-    r.lr = schedule(steps);
-  } else {
-    r.lr = optimizer.learning_rate().item();
-  }
+  for (size_t group = 0; group < schedules.size(); ++group) optimizer.set_learning_rate(schedules[group](steps), group);
+  r.lr = schedules.empty() ? optimizer.learning_rate().item() : schedules[0](steps);
   const int64_t begin = place;
   Tensor result;
   std::vector<Batch> batches;

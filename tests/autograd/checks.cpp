@@ -365,6 +365,12 @@ std::string wrong_corner() {
          return Inputs{call1("fake_quantize_per_tensor_affine", {t[0], 0.5, Expr(1), Expr(0), Expr(3)})};
        },
        {{0, 1, 0, 1}}},
+      {"written within a NoGrad",
+       {x},
+       [](const Inputs& t) {
+         return Inputs{call1("prims.with_history", {call1("mul.Tensor", {t[0], t[0]}), call1("exp", {t[0]})})};
+       },
+       {{-2, 0, 4, 0}}},
       {"integers",
        {x},
        [](const Inputs& t) {

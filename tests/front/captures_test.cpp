@@ -7,13 +7,15 @@
 #include <thread>
 
 #include "errors.h"
-#include "toroid/compile.h"
+#include "front/harness.h"
+#include "toroid/control_flow.h"
 #include "toroid/grad.h"
 #include "toroid/nn.h"
 
 namespace toroid {
 namespace {
 
+using test::by_reference;
 using test::contains;
 using test::user_error;
 
@@ -179,6 +181,85 @@ TEST(Captures, VerifyTraceSeesAnotherTensorBehindAPointer) {
   f(two(1));
   p = &b;
   EXPECT_TRUE(contains(user_error([&] { f(two(1)); }), "in the place of a captured one"));
+}
+
+// A count that the function keeps, by each way to read it: as the plain function has it.
+TEST(Captures, ReadsOfWhatTheFunctionHasWrittenAreOfTheCall) {
+  const std::vector<std::pair<std::string, std::function<double(const Tensor&)>>> reads = {
+      {"item()", [](const Tensor& t) { return t.item(); }},
+      {"item<", [](const Tensor& t) { return static_cast<double>(t.item<int64_t>()); }},
+      {"to_vector()", [](const Tensor& t) { return t.to_vector()[0]; }},
+      {"data()", [](const Tensor& t) { return static_cast<double>(*t.data<int64_t>()); }}};
+  for (auto& [what, read] : reads)
+    for (const bool before : {false, true}) {
+      Tensor count = zeros({1}, DType::I64);
+      const auto fn = [&, &read = read](const Tensor& t) {
+        if (before) {
+          const double n = read(count);
+          add_(count, 1);
+          return t * n;
+        }
+        add_(slice(count, 0, 0, 1), 1);
+        const Tensor y = t * read(count);
+        add_(count, 10);
+        return y + read(count);
+      };
+      auto f = compile(fn, by_reference());
+      std::vector<double> found, expected;
+      for (int i = 0; i < 4; ++i) found.push_back(f(ones({1})).item());
+      EXPECT_EQ(count.item(), before ? 4 : 44) << what;
+      zero_(count);
+      for (int i = 0; i < 4; ++i) expected.push_back(fn(ones({1})).item());
+      EXPECT_EQ(found, expected) << what << (before ? ", before the write" : "");
+      EXPECT_EQ(f.report().eager_calls, 0);
+      ASSERT_FALSE(f.report().graph_breaks.empty()) << what;
+      EXPECT_TRUE(contains(f.report().graph_breaks[0], before ? "which changes between calls" : "which the function has written"));
+    }
+}
+
+TEST(Captures, NumbersThatAreReadFromThemAreGuarded) {
+  Tensor scale = Tensor::of({2}, {1}), table = zeros({100}), other = scale;
+  const auto fn = [&](const Tensor& x) { return x * scale.item() + table.to_vector()[7]; };
+  for (const bool fullgraph : {false, true}) {
+    auto f = compile(fn, by_reference({.fullgraph = fullgraph}));
+    const auto same = [&] { return f(ones({2})).to_vector() == fn(ones({2})).to_vector(); };
+    EXPECT_TRUE(same());
+    EXPECT_TRUE(same());
+    EXPECT_EQ(f.report().cache_hits, 1) << "an unchanged number costs nothing";
+    EXPECT_EQ(f.report().compiles, 1);
+    fill_(other, 3);  // by another handle
+    EXPECT_TRUE(same());
+    scale.data<float>()[0] = 4;
+    EXPECT_TRUE(same());
+    fill_(table, fullgraph ? 1 : 2);
+    EXPECT_TRUE(same());
+    EXPECT_EQ(f.report().graph_breaks.empty(), fullgraph) << to_string(f.report());
+    if (fullgraph) {
+      EXPECT_TRUE(contains(f.report().recompile_reasons.at(0), "numbers that the function reads from captured tensors have changed"));
+    }
+  }
+}
+
+TEST(Captures, WrittenOnesAreNotReadWithinAWhole) {
+  Tensor count = zeros({1});
+  const auto counts = [&](const Tensor& x) {
+    add_(count, 1);
+    return sum(x * count.item());
+  };
+  EXPECT_TRUE(contains(user_error([&] { compile(counts, by_reference({.fullgraph = true}))(ones({1})); }), "item() at captures_test.cpp"));
+  EXPECT_TRUE(
+      contains(user_error([&] { compile(counts, by_reference({.fullgraph = true}))(ones({1})); }), "which the function has written"));
+  EXPECT_EQ(count.item(), 0);
+  const Tensor x = ones({1});
+  EXPECT_TRUE(
+      contains(user_error([&] { value_and_gradients([&] { return counts(x); }, {x}); }), "has written; its value is not known yet"));
+  const auto by_branch = [&](const Tensor& t) {
+    add_(count, 1);
+    const auto reads = [&](const Tensor& u) { return u * count.item(); };
+    return cond(
+        sum(t) > 0, reads, [](const Tensor& u) { return u * 2; }, t);
+  };
+  EXPECT_TRUE(contains(user_error([&] { compile(by_branch, by_reference())(x); }), "inside of a function that is recorded as a whole"));
 }
 
 TEST(Captures, StancesAndTheLimitForbidCompilesAndNoRebinds) {

@@ -1,6 +1,7 @@
 // Results of compiled functions on the tape.
 #include <gtest/gtest.h>
 
+#include "autograd/tape/node.h"
 #include "front/harness.h"
 #include "toroid/autograd.h"
 #include "toroid/grad.h"
@@ -71,6 +72,74 @@ TEST(CompiledTape, ScopesWithinAFunctionAreItsOwn) {
   EXPECT_EQ(gradient(x), (Values{9}));
   const Tensor y = Tensor::of({3}, {1});
   EXPECT_EQ(value_and_gradients([&] { return sum(y * no_grad([&] { return y * y; })); }, {y}).second[0].to_vector(), (Values{9}));
+}
+
+// What a function writes for itself from call to call: running statistics, averages, counts.
+struct Averaging : nn::Module {
+  explicit Averaging(bool in_one_write) : in_one_write_(in_one_write) {
+    add_child("conv", conv);
+    add_child("norm", norm);
+    add_child("head", head);
+    add_buffer("average", average);
+    add_buffer("factor", factor);
+  }
+  Tensor forward(const Tensor& x) {
+    const Tensor h = mean(relu(norm(conv(x))), {2, 3});
+    const NoGrad aside;
+    if (in_one_write_)
+      copy_(average, average * 0.9 + mean(h, {0}) * 0.1);
+    else
+      add_(mul_(average, 0.9), mean(h.detach(), {0}) * 0.1);
+    mul_(factor, 1.5);  // a leaf that requires gradients: allowed within a NoGrad
+    const EnableGrad on;
+    return head(h - average) * factor;
+  }
+  nn::Conv2d conv{3, 4, 3};
+  nn::BatchNorm2d norm{4};
+  nn::Linear head{4, 2};
+  Tensor average = zeros({4}), factor = ones({1});
+
+ private:
+  const bool in_one_write_;
+};
+
+TEST(CompiledTape, BuffersComeBackWithoutHistory) {
+  manual_seed(3);
+  const Tensor x = randn({4, 3, 5, 5}), y = Tensor::of({0, 1, 0, 1}, {4}, DType::I64);
+  for (const bool in_one_write : {true, false})
+    for (const bool compiled : {true, false}) {
+      nn::manual_seed(4);
+      Averaging net(in_one_write);
+      nn::manual_seed(4);
+      Averaging plain(in_one_write);
+      for (Averaging* n : {&net, &plain}) {
+        n->train();
+        n->requires_grad();
+        n->factor.requires_grad_();
+      }
+      auto f = compile(net, test::by_reference({.fullgraph = true}));
+      int64_t nodes = 0;
+      for (int step = 0; step < 4; ++step) {
+        const Tensor loss = cross_entropy(compiled ? f(x) : net.forward(x), y), expected = cross_entropy(plain.forward(x), y);
+        EXPECT_NEAR(loss.item(), expected.item(), 1e-5) << "step " << step;
+        loss.backward();
+        expected.backward();
+        for (auto& [name, t] : net.state()) {
+          const bool asks = name != "average" && !name.starts_with("norm.running") && name != "norm.num_batches_tracked";
+          EXPECT_EQ(t.requires_grad(), asks) << name;
+          EXPECT_TRUE(t.is_leaf()) << name;
+        }
+        for (size_t i = 0; i < net.parameters().size(); ++i)
+          EXPECT_TRUE(allclose(net.parameters()[i].grad(), plain.parameters()[i].grad(), 1e-4, 1e-6)) << i;
+        if (step == 1) nodes = autograd::Node::count();
+        if (step > 1) {
+          EXPECT_EQ(autograd::Node::count(), nodes) << "the tape grows";
+        }
+      }
+      if (compiled) {
+        EXPECT_EQ(f.report().compiles, 1) << to_string(f.report());
+      }
+    }
 }
 
 TEST(CompiledTape, RandomNumbersAreThoseOfTheCall) {

@@ -43,7 +43,7 @@ class History {
       return clone(i < made.size() ? made[i] : detached[i - made.size()]);
     };
     for (int step = 0; step < 8; ++step) {
-      const size_t kind = below(12);
+      const size_t kind = below(15);
       const Tensor target = made[below(made.size())];
       switch (kind) {
         case 0:
@@ -78,6 +78,15 @@ class History {
           break;
         case 10:
           copy_(target, any() * 0.5);
+          break;
+        case 11:
+          no_grad([&] { add_(mul_(target, 0.5), any()); });
+          break;
+        case 12:
+          no_grad([&] { copy_(select(target, 1, static_cast<int64_t>(below(kColumns))), select(any(), 1, 1)); });
+          break;
+        case 13:
+          mul_(target.detach(), any().detach());
           break;
         default:
           made.push_back(clone(sigmoid(any())));

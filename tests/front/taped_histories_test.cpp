@@ -38,7 +38,7 @@ std::vector<Tensor> drawn_function(uint32_t seed, const Tensor& a, const Tensor&
   const size_t steps = 3 + below(6);
   for (size_t step = 0; step < steps; ++step) {
     const Tensor target = made[1 + below(made.size() - 1)];
-    switch (below(14)) {
+    switch (below(18)) {
       case 0:
         made.push_back(tanh(any()) * any());
         break;
@@ -80,6 +80,18 @@ std::vector<Tensor> drawn_function(uint32_t seed, const Tensor& a, const Tensor&
       case 12:
         made.push_back(where(any() > any(), any(), exp(any() * 0.25)));
         break;
+      case 13:
+        no_grad([&] { add_(mul_(target, 0.5), any()); });
+        break;
+      case 14:
+        no_grad([&] { copy_(select(target, 1, static_cast<int64_t>(below(kColumns))), mean(any(), 1)); });
+        break;
+      case 15:
+        mul_(target.detach(), any().detach());
+        break;
+      case 16:
+        made.push_back(no_grad([&] { return clone(add_(target, any())); }));
+        break;
       default:
         made.push_back(sigmoid(any()) * 2);
     }
@@ -115,8 +127,10 @@ std::vector<Values> history(uint32_t seed, const Function& f) {
     const auto results = f(first, y);
     given.push_back(results[0]);
     Tensor loss = sum(y * y);  // with what f has written
+    out.push_back({y.requires_grad() ? 1.0 : 0.0});
     for (auto& t : results) {
       out.push_back(t.to_vector());
+      out.push_back({t.requires_grad() ? 1.0 : 0.0});
       if (t.dtype() == DType::F32) loss = loss + sum(t * static_cast<double>(1 + out.size() % 3));
     }
     losses.push_back(loss);

@@ -168,6 +168,18 @@ class Models(unittest.TestCase):
             toroid.load(DIGITS / "core.pt2", mode="fast")  # type: ignore[arg-type]
         with self.assertRaises(toroid.UserError):
             toroid.load(DIGITS / "core.pt2", options={"no_such_option": 1})
+        for call in (lambda: toroid.load(3), lambda: toroid.compile_package({"a": 3}, "x.tpk")):  # type: ignore[arg-type, dict-item]
+            with self.assertRaisesRegex(toroid.UserError, "takes the path of a model's file .*, not an int"):
+                call()
+
+    def test_say_what_they_are(self) -> None:
+        model = toroid.load(DIGITS / "core.pt2")
+        self.assertRegex(repr(model), r"Model\(inputs=\[x: f32\[.*, 1, 8, 8\]\], outputs=\[.*f32\[.*, 10\]\]\)")
+        self.assertRegex(repr(model.summary), r"Summary\(operations=\d+, kernels=\d+, .*compile_ms=[\d.]+\)")
+        with tempfile.TemporaryDirectory() as folder:
+            package = toroid.compile_package({"digits": DIGITS / "core.pt2"}, pathlib.Path(folder) / "m.tpk")
+            self.assertEqual(repr(package), "Package(entries=[digits])")
+            self.assertRegex(repr(package.session()), r"Session\(inputs=\[x: f32.*outputs=\[.*f32")
 
     def test_ends_while_its_weights_are_packed(self) -> None:
         x, w = np.ones((4, 512), np.float32), np.ones((512, 512), np.float32)

@@ -249,6 +249,56 @@ class Errors(Case):
             torch.testing.assert_close(torch.compile(torch.neg, backend="toroid")(torch.ones(3)), -torch.ones(3))
         self.assertEqual(toroid.explain().fallbacks, {"aten.neg.default": 1})
 
+    def test_options_that_there_are_not(self) -> None:
+        for options, message in (
+            ({"treads": 2}, 'no option "treads"; did you mean "threads"'),
+            ({"max_threads": "much"}, "max_threads"),
+            ({"fusion": "some"}, 'fusion is "some"; expected one of'),
+        ):
+            torch._dynamo.reset()
+            with self.assertRaisesRegex(Exception, message):
+                torch.compile(torch.neg, backend="toroid", options=options)(torch.ones(3))
+        with self.assertRaisesRegex(Exception, 'mode is "fast"; expected one of'):
+            torch.compile(torch.neg, backend="toroid", mode="fast")(torch.ones(3))
+        self.assertEqual(toroid.explain().graphs, [])
+
+
+class Packages(unittest.TestCase):
+    """From a module in memory to a package."""
+
+    def test_of_exported_programs(self) -> None:
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(64, 3)).eval()
+        x = torch.randn(5, 2, 6, 6)
+        open_batch = torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim("batch", max=64)},))
+        head = torch.export.export(net[3].eval(), (torch.randn(2, 64),))
+        with tempfile.TemporaryDirectory() as folder:
+            package = toroid.aot_compile(open_batch, f"{folder}/a.tpk", targets=["x86-64-v3", "x86-64"], options={"check_indices": False})
+            self.assertEqual(package.entries, ["main"])
+            self.assertRegex(repr(package), r"Package\(entries=\[main\]\)")
+            for batch in (5, 1, 9):
+                given = torch.randn(batch, 2, 6, 6)
+                (got,) = package.session().run(given)
+                torch.testing.assert_close(got, net(given), rtol=1e-4, atol=1e-5)
+            both = toroid.aot_compile({"net": open_batch, "head": head}, pathlib.Path(folder) / "b.tpk", mode="reduce-overhead")
+            self.assertEqual(sorted(both.entries), ["head", "net"])
+            given = torch.randn(2, 64)
+            torch.testing.assert_close(both.session("head").run(given)[0], net[3](given), rtol=1e-4, atol=1e-5)
+            with self.assertRaisesRegex(toroid.UserError, "treads"):
+                toroid.aot_compile(head, f"{folder}/c.tpk", options={"treads": 2})
+
+    def test_of_what_is_no_file(self) -> None:
+        net = torch.nn.Linear(2, 2)
+        program = torch.export.export(net, (torch.ones(1, 2),))
+        for call, text in (
+            (lambda: toroid.compile_package(net, "x.tpk"), r"not a Linear; for a module of PyTorch: toroid.aot_compile\(torch.export.export"),
+            (lambda: toroid.compile_package({"a": program}, "x.tpk"), r"not an ExportedProgram; for an exported program: toroid.aot_compile"),
+            (lambda: toroid.aot_compile(net, "x.tpk"), r"takes what torch.export.export\(module, arguments\) gives, not a Linear"),
+            (lambda: toroid.load(net), r"load takes the path .* not a Linear.* backend=\"toroid\""),
+        ):
+            with self.assertRaisesRegex(toroid.UserError, text):
+                call()
+
 
 class Halves(Case):
     def test_products_in_f32(self) -> None:

@@ -11,6 +11,10 @@
 namespace toroid {
 namespace {
 
+// `x[0] = y` would change a temporary handle and no element.
+static_assert(std::is_assignable_v<Tensor&, const Tensor&> && std::is_assignable_v<Tensor&, Tensor>);
+static_assert(!std::is_assignable_v<Tensor, const Tensor&> && !std::is_assignable_v<Tensor, Tensor>);
+
 Tensor one() { return Tensor::full(std::vector<int64_t>{2}, 1); }
 
 // What a trace has read when `read` runs in it.

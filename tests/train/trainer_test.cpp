@@ -88,6 +88,34 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 // ---- steps
 
+// The rates of torch.optim.lr_scheduler.CosineAnnealingLR(AdamW([{..., "lr": 0.01}, {..., "lr": 0.003}]), T_max=4).
+TEST_F(Trainers, GroupsKeepTheirShareOfASchedule) {
+  const std::vector<std::array<double, 2>> expected = {{0.01, 0.003},
+                                                       {0.008535533905932738, 0.0025606601717798213},
+                                                       {0.005, 0.0015},
+                                                       {0.0014644660940672624, 0.0004393398282201788},
+                                                       {0, 0}};
+  const auto check = [&](bool each_its_own) {
+    SmallNet model;
+    const auto all = model.parameters();
+    using Group = GroupOf<AdamWOptions>;
+    AdamW optimizer(std::vector<Group>{{{all.begin(), all.begin() + 1}, {.lr = 0.01}}, {{all.begin() + 1, all.end()}, {.lr = 0.003}}});
+    Trainer trainer(model, [&](const Batch& b) { return mse_loss(model.forward(b[0]), b[1]); }, optimizer, rows_, {.batch_size = 4});
+    if (each_its_own)
+      trainer.set_schedule({cosine_annealing_lr(0.01, 4), cosine_annealing_lr(0.003, 4)});
+    else
+      trainer.set_schedule(cosine_annealing_lr(0.01, 4));
+    for (auto& [first, second] : expected) {
+      EXPECT_NEAR(trainer.step().lr, first, 1e-15);
+      EXPECT_NEAR(optimizer.learning_rate(0).item(), first, 1e-15);
+      EXPECT_NEAR(optimizer.learning_rate(1).item(), second, 1e-15);
+    }
+    EXPECT_THROW(trainer.set_schedule(std::vector<Schedule>(3, exponential_lr(0.1, 0.5))), UserError);
+  };
+  check(true);
+  check(false);
+}
+
 TEST_F(Trainers, AccumulationIsOneLargeBatch) {
   Attempt whole({.batch_size = 12, .clip_norm = 0.1}, rows_), parts({.batch_size = 3, .accumulate = 4, .clip_norm = 0.1}, rows_);
   for (int k = 0; k < 5; ++k) {

@@ -96,8 +96,11 @@ class Trainer {
   Trainer(nn::Module& model, Loss loss, Optimizer& optimizer, const DataSource& data, TrainerOptions options = {});
   ~Trainer();
 
-  // The optimizer's learning rate before each step, for all groups; without one it stays as it is.
+  // The optimizer's learning rate before each step; without one it stays as it is. Other groups than the first one have their share of
+  // it, as in PyTorch: their rate when the trainer was made, by that of the first group. UserError where that was 0.
   void set_schedule(Schedule schedule);
+  // One for each group, where the schedules differ or have a floor (eta_min). UserError for another number.
+  void set_schedule(std::vector<Schedule> schedules);
   void set_evaluation(const DataSource& data);
 
   // Steps until there have been options.steps, with evaluations and checkpoints between them, and both at the end. False where

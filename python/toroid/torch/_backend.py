@@ -105,11 +105,12 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | N
     """What torch.compile(..., backend="toroid") calls with each graph.
 
     mode: as toroid.load has it. options: "freezing" (weights of calls without gradients are constants), "threads", "fusion", "templates",
-    and those of docs/options.md by name.
+    and those of docs/options.md by name. UserError for others.
     """
     given = dict(options or {})
     freezing = given.pop("freezing", False)
     fields = {k: given.pop(k) for k in ("threads", "fusion", "templates") if k in given}
+    _core.check_options(given)  # here, as what a part of a graph is refused for leaves it to PyTorch
     compiled_with = _core.ModelOptions(mode=mode or "default", freeze=freezing, options=given, **fields)
     return aot_autograd(
         fw_compiler=_compiler("forward", compiled_with),

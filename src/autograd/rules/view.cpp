@@ -107,6 +107,9 @@ void unfold_rule(GradientCall& c) {
   if (total.defined()) c.set("self", total);
 }
 
+// The elements are another's, and the gradient goes where it went before these were written.
+void with_history_rule(GradientCall& c) { c.set("self", c.cotangent()); }
+
 constexpr RuleRow kViewRules[] = {
     {"split.Tensor", split_rule},
     {"split_copy.Tensor", split_rule},
@@ -126,6 +129,7 @@ constexpr RuleRow kViewRules[] = {
     {"as_strided_copy", overlapping},
     {"detach", no_gradient},
     {"detach_copy", no_gradient},
+    {"prims.with_history", with_history_rule},
     {"normal.Tensor_float", no_gradient},
     {"normal.float_Tensor", no_gradient},
     {"normal.Tensor_Tensor", no_gradient},

@@ -41,6 +41,7 @@ struct Traced {
     FunctionTrace trace(g, below);
     {
       DispatchScope scope(trace);
+      const ElementReader::Scope reads(&trace);
       for (const Tensor& t : fn()) g.outputs.push_back({trace.value_of(trace.lift(t)), {}, -1});
     }
     operands = trace.originals();

@@ -85,7 +85,7 @@ std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const std::sour
     const GradModeScope off(false);
     results = forward(args);
   }
-  if (op.name == "detach") return results;
+  if (op.name == "detach" || reads_sizes_alone(op)) return results;
   const std::vector<Tensor> operands = wanted.operands;
   const bool follows = std::any_of(results.begin(), results.end(), [](auto& r) { return has_gradient(r.dtype()); });
   if (!wanted.edges.empty() && follows)

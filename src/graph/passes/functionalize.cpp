@@ -210,8 +210,11 @@ class Functionalizer : public Dispatcher {
     return s.value;
   }
 
-  // Overwrites what s stands for, in it and in everything it is a view of.
-  void write(Slot& s, const Tensor& value) {
+  // Overwrites what s stands for, in it and in everything it is a view of. detached: through a view outside of differentiation, so that the
+  // gradient goes where it went before.
+  void write(Slot& s, Tensor value, bool detached = false) {
+    if (detached && (is_float(value.dtype()) || is_complex(value.dtype())))
+      value = out_.recorder().call(ops::get("prims.with_history"), {read(s), value}, std::source_location::current()).at(0);
     if (s.parent) {
       TOROID_USER_CHECK(!is_expand(*s.view),
                         "{}: a tensor made by {} ({}) is written in place, but its elements share memory; clone it first", where_,
@@ -220,7 +223,7 @@ class Functionalizer : public Dispatcher {
                         where_, s.view->name, s.where);
       CallArgs args = s.view_args;
       args[0] = read(*s.parent);
-      write(*s.parent, s.view->write_back(ops::CallReader(*s.view, args), s.view_result, value));
+      write(*s.parent, s.view->write_back(ops::CallReader(*s.view, args), s.view_result, value), detached || s.view->name == "detach");
     } else {
       ++s.generation;
     }
@@ -261,8 +264,10 @@ class Functionalizer : public Dispatcher {
     for (auto& p : functional.schema.params) given.push_back(args[static_cast<size_t>(op.schema.find(p.name))]);
     auto results = record(functional, given, where);
     auto target = [&](const char* name) -> Slot& { return slot(std::get<Tensor>(args[static_cast<size_t>(op.schema.find(name))])); };
-    store(target("running_mean"), results.at(3), op);
-    store(target("running_var"), results.at(4), op);
+    // No gradient goes through what is kept between batches.
+    const auto kept = [&](size_t i) { return out_.recorder().call(ops::get("detach"), {results.at(i)}, where).at(0); };
+    store(target("running_mean"), kept(3), op);
+    store(target("running_var"), kept(4), op);
     results.resize(op.schema.returns.size());
     for (auto& r : results) r = add_root(r);
     return results;

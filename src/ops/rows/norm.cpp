@@ -104,7 +104,8 @@ struct BatchNorm {
 
 Tensor blend_running(const Tensor& running, const Tensor& batch, double momentum) {
   if (!running.defined()) return running;
-  return cast(add(mul(cast(batch, running.dtype()), momentum), mul(running, 1 - momentum)), running.dtype());
+  const Tensor statistic = call1("detach", {batch});  // no gradient goes through what is kept between batches
+  return cast(add(mul(cast(statistic, running.dtype()), momentum), mul(running, 1 - momentum)), running.dtype());
 }
 
 // The variance of a sample of n numbers, from that of the numbers themselves.

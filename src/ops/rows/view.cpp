@@ -258,6 +258,8 @@ void add_view_rows(Table& t) {
   view_and_copy(t, "squeeze.dims", "(Tensor(a) self, int[] dim) -> Tensor(a)", squeeze_meta, map_by_sizes<squeeze_sizes>, write_reshaped);
   view_and_copy(t, "alias", "(Tensor(a) self) -> Tensor(a)", identity_meta, identity_map, identity_write);
   view_and_copy(t, "detach", "(Tensor(a) self) -> Tensor(a)", identity_meta, identity_map, identity_write);
+  t.composite("prims.with_history(Tensor self, Tensor value) -> Tensor",
+              [](const CallReader& c) -> std::vector<Tensor> { return {clone(c.tensor("value"))}; });
   t.primitive("view.dtype(Tensor self, ScalarType dtype) -> Tensor", view_dtype_meta, view_dtype_kernel);
   t.primitive("view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor", view_dtype_meta, view_dtype_kernel);
   t.composite("view_as(Tensor self, Tensor other) -> Tensor",
