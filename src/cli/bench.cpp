@@ -1,5 +1,6 @@
 // toroid bench: what a model costs here, in whole and kernel by kernel.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,6 +100,7 @@ CompiledModel begin(const BenchSubject& subject, const ModelOptions& options, St
 
 struct Result {
   std::string description;
+  std::vector<std::string> inputs;  // "f32[16, 3, 224, 224]"
   MachineLimits limits;
   bool frozen = false, replayed = false;
   Start cold, warm;  // with an empty cache of kernels, and with that which the first left
@@ -168,6 +170,7 @@ void print_kernels(const Result& r) {
 
 void print_text(const Result& r) {
   fmt::print("{}\n", r.description);
+  fmt::print("inputs     {}\n", fmt::join(r.inputs, ", "));
   if (!r.limits.gpu.empty())
     fmt::print("machine    {}, copies {:.0f} GB/s\n", r.limits.gpu, r.limits.copy_gb_per_s);
   else
@@ -218,7 +221,8 @@ std::string traced_json(const TracedCalls& t) {
 }
 
 void print_json(const Result& r) {
-  std::string kernels;
+  std::string kernels, inputs;
+  for (auto& text : r.inputs) inputs += (inputs.empty() ? "" : ",") + json_string(text);
   for (auto& k : r.kernels) {
     std::string places;
     for (auto& place : k.places) places += (places.empty() ? "" : ",") + json_string(place);
@@ -229,13 +233,13 @@ void print_json(const Result& r) {
         places);
   }
   fmt::print(
-      "{{\"model\":{},\"machine\":{{\"gpu\":{},\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{"
+      "{{\"model\":{},\"inputs\":[{}],\"machine\":{{\"gpu\":{},\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{"
       "\"cold\":{:.2f},"
       "\"cached\":{:.2f}}},\"first_call_done_ms\":{{\"cold\":{:.2f},\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":"
       "{},\"launches_unfused\":{},\"host_calls\":{},\"memory_peak\":"
       "{},\"memory_reserved\":{},\"compiled\":{},"
       "\"eager\":{},\"eager_launches\":{},\"captures\":{},\"in_call\":{},\"kernels\":[{}]}}\n",
-      json_string(r.description), json_string(r.limits.gpu), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s,
+      json_string(r.description), inputs, json_string(r.limits.gpu), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s,
       r.cold.compile_ms, r.warm.compile_ms, r.cold.all(), r.warm.all(), r.frozen, r.report.kernels_compiled, r.report.kernels,
       r.report.kernels_unfused, r.report.host_calls, r.memory.peak, r.memory.peak_reserved, times_json(r.compiled),
       r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, r.records ? captures_json(r) : "null", traced_json(r.traced), kernels);
@@ -263,7 +267,10 @@ int bench(const BenchArgs& args) {
   const Mode mode = mode_from_name(args.mode);
   r.replayed = records_calls(mode);
   r.frozen = !args.no_freeze && (device.is_cuda() || room_for_packing(subject.weight_bytes));
-  for (Tensor& t : subject.inputs) t = t.to(device);
+  for (Tensor& t : subject.inputs) {
+    r.inputs.push_back(to_string(TensorType{t.dtype(), {t.sizes().begin(), t.sizes().end()}, {}}));
+    t = t.to(device);
+  }
   const ModelOptions options{.device = device, .mode = mode, .freeze = r.frozen};
   if (!args.no_eager) {
     progress.say("running one operation at a time");

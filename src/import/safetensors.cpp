@@ -87,6 +87,11 @@ std::vector<TensorRecord> parse_safetensors(std::span<const std::byte> file, std
   uint64_t header = 0;
   TOROID_USER_CHECK(file.size() >= 8, "{}: not a safetensors file: {} bytes are too few", source, file.size());
   std::memcpy(&header, file.data(), 8);
+  const bool is_archive = std::memcmp(file.data(), "PK\x03\x04", 4) == 0;
+  TOROID_USER_CHECK(!is_archive,
+                    "{}: an archive, as torch.save writes, and not a safetensors file; write the weights in PyTorch by "
+                    "safetensors.torch.save_file(net.state_dict(), path)",
+                    source);
   TOROID_USER_CHECK(header <= kMaxHeader && header <= file.size() - 8,
                     "{}: not a safetensors file, or cut short: its header claims {} bytes, the file has {}", source, header, file.size());
   const auto doc = JsonDocument::parse({reinterpret_cast<const char*>(file.data()) + 8, header}, std::string(source));

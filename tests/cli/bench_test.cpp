@@ -57,8 +57,15 @@ TEST(Bench, ProcessorWithoutVectors) {
   expect_report(o);
 }
 
+// The sizes that were timed are told, also where the model leaves them open.
 TEST(Bench, ModelFile) {
   expect_report(bench(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/core.pt2 --iterations 3 --json"));
+  const Outcome o = bench(std::string(TOROID_SOURCE_DIR) + "/examples/digits/digits.pt2 --iterations 3 --json --no-eager");
+  ASSERT_EQ(o.code, 0) << o.text;
+  const auto document = import::JsonDocument::parse(o.text, "bench");
+  const import::Json inputs = document.root().at("inputs");
+  ASSERT_EQ(inputs.size(), 1u);
+  EXPECT_EQ(inputs[0].as_str(), "f32[16, 1, 8, 8]");
 }
 
 TEST(Bench, CountsTheWorkOfAProduct) {

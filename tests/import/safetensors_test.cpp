@@ -50,6 +50,13 @@ TEST(Safetensors, RefusesInexactHeaders) {
   const std::string long_header = ZipBuilder::number(1000, 8) + "{}";
   EXPECT_THROW(parse_safetensors(bytes_of(long_header), "t"), UserError);
   EXPECT_THROW(parse_safetensors({}, "t"), UserError);
+  try {
+    parse_safetensors(bytes_of("PK\x03\x04 what torch.save writes"), "net.pth");
+    ADD_FAILURE() << "an archive was read";
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("net.pth: an archive, as torch.save writes"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("save_file(net.state_dict(), path)"), std::string::npos) << e.what();
+  }
 }
 
 TEST(Safetensors, WritesWhatItReads) {
