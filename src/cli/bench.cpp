@@ -255,6 +255,8 @@ bool room_for_packing(int64_t weight_bytes) {
 
 int bench(const BenchArgs& args) {
   if (std::filesystem::is_regular_file(args.model) && package::Package::is_package(args.model)) return bench_package(args);
+  TOROID_USER_CHECK(args.entry.empty() && args.weights_folder.empty(), "--{} is of packages, {} is none",
+                    args.entry.empty() ? "weights-folder" : "entry", args.model);
   if (args.threads > 0) set_option("threads", std::to_string(args.threads));
   Progress progress(!args.json);
   Result r;

@@ -108,6 +108,10 @@ TEST(PackageCommand, NamesTheEntryThatRuns) {
   const std::string model = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/core.pt2";
   out = test::toroid_command("run " + model + in + " --entry look");
   EXPECT_TRUE(out.code == 2 && contains(out.text, "--entry is of packages")) << out.text;
+  for (const std::string option : {" --entry look", " --weights-folder x"}) {
+    out = test::toroid_command("bench " + model + option);
+    EXPECT_TRUE(out.code == 2 && contains(out.text, "is of packages, ")) << out.text;
+  }
 }
 
 TEST(PackageCommand, SaysWhatDiffersAndWhetherItLoads) {
