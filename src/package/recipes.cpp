@@ -118,8 +118,10 @@ class Maker {
     const Recipe& r = m_.recipes[at(number)];
     const auto constant = constants_.find(number);
     if (constant != constants_.end() && !changes_[at(number)]) return made = *constant->second;
-    made = r.weight >= 0 ? copy_as(r.layout, given_.at(r.weight)) : computed(r);
-    if (layout_of(made) != r.layout) made = copy_as(r.layout, made);
+    const Tensor from = r.weight >= 0 ? given_.at(r.weight) : computed(r);
+    TOROID_USER_CHECK(from.sizes() == r.layout.sizes, "{}: recipe {} gives sizes [{}], the manifest says [{}]; the package is damaged",
+                      source_, number, fmt::join(from.sizes(), ", "), fmt::join(r.layout.sizes, ", "));
+    made = r.weight >= 0 || layout_of(from) != r.layout ? copy_as(r.layout, from) : from;
     return made;
   }
 

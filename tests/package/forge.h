@@ -13,6 +13,17 @@
 
 namespace toroid::test {
 
+// Writes the package anew with this manifest.
+inline void with_manifest(const std::string& from, const std::string& to, const std::string& json) {
+  const FileBytes file{std::filesystem::path(from)};
+  const auto zip = import::ZipArchive::open(file.span(), from);
+  const std::string sum = sha256(json) + "  manifest.json\n";
+  std::vector<package::ZipPart> parts{{package::kManifest, {json}}, {package::kManifestHash, {sum}}};
+  for (auto& e : zip.entries())
+    if (e.name != package::kManifest && e.name != package::kManifestHash) parts.push_back({std::string(e.name), {e.text()}});
+  package::write_zip(to, parts);
+}
+
 // Writes the package anew with another value of the first field of a name.
 inline void forge(const std::string& from, const std::string& to, const std::string& field, const std::string& value) {
   const FileBytes file{std::filesystem::path(from)};
@@ -29,11 +40,7 @@ inline void forge(const std::string& from, const std::string& to, const std::str
     if (!quoted && (json[end] == ']' || json[end] == '}')) --depth;
   }
   json.replace(begin, end - begin, value);
-  const std::string sum = sha256(json) + "  manifest.json\n";
-  std::vector<package::ZipPart> parts{{package::kManifest, {json}}, {package::kManifestHash, {sum}}};
-  for (auto& e : zip.entries())
-    if (e.name != package::kManifest && e.name != package::kManifestHash) parts.push_back({std::string(e.name), {e.text()}});
-  package::write_zip(to, parts);
+  with_manifest(from, to, json);
 }
 
 }  // namespace toroid::test

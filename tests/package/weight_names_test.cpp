@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
+#include "data_models.h"
 #include "errors.h"
 #include "exec/stored.h"
+#include "package/forge.h"
 #include "package/package.h"
 #include "temp_folder.h"
 #include "toroid/nn.h"
@@ -128,6 +131,30 @@ TEST(WeightNames, ThatMeanNothingAreRefused) {
   EXPECT_TRUE(contains(said(names), "\"captured_3\" is what a tensor without a name is called"));
   EXPECT_TRUE(contains(said({{"x", Tensor()}}), "\"x\" is an undefined tensor"));
   EXPECT_TRUE(contains(said({{"a\n", ones({1})}}), "weight_names: name 0 is no UTF-8"));
+}
+
+// Sizes of a weight that are not those of what is made of it.
+TEST(WeightNames, SizesThatDoNotFitAreAnError) {
+  const test::TempFolder folder;
+  const std::string path = folder / "m.tpk", forged = folder / "forged.tpk";
+  save_package(test::kModels + "digitsnet/core.pt2", path, {.swappable = true});
+  const package::Manifest whole = package::Package::open(path)->manifest();
+  ASSERT_GT(whole.weights.size(), 4u);
+  for (size_t k = 0; k < whole.weights.size(); ++k) {
+    if (!whole.weights[k].sha256.empty()) continue;  // part of the program
+    package::Manifest m = whole;
+    m.weights[k].layout.sizes = {3}, m.weights[k].layout.strides = {1};
+    test::with_manifest(path, forged, package::to_json(m));
+    const std::string error = test::user_error([&] {
+      const auto p = package::Package::open(forged);
+      p->load("main")->session();
+      std::map<std::string, Tensor> given;
+      for (auto& w : m.weights)
+        if (w.sha256.empty()) given[w.names.at(0)] = Tensor::full(w.layout.sizes, 0.5, w.layout.dtype);
+      p->swap_weights(given);
+    });
+    EXPECT_TRUE(test::contains(error, "[3]")) << error;
+  }
 }
 
 }  // namespace
