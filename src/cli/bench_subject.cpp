@@ -10,6 +10,7 @@
 #include "cli/graph_text.h"
 #include "cli/tensor_files.h"
 #include "cli/verify_onnx.h"
+#include "exec/layout.h"
 #include "import/load_model.h"
 #include "toroid/nn.h"
 #include "trace/tracer.h"
@@ -119,11 +120,8 @@ Tensor plain_input(const graph::Input& in) {
   const TensorType& type = in.value->type;
   const std::vector<int64_t> sizes = numbers(type.sizes);
   const auto strides = type.strides.empty() ? contiguous_strides(sizes) : numbers(type.strides);
-  const bool is_empty = std::count(sizes.begin(), sizes.end(), 0) > 0;
-  int64_t extent = !is_empty;
-  for (size_t d = 0; d < sizes.size() && !is_empty; ++d) extent += (sizes[d] - 1) * strides[d];
   const DType dtype = type.dtype;
-  const std::vector<int64_t> memory = {extent};
+  const std::vector<int64_t> memory = {exec::extent_of(sizes, strides)};
   const Tensor t = is_float(dtype) ? nn::Init(kSeed, dtype).normal(memory, 0, 1) : Tensor::full(memory, is_bool(dtype) ? 1 : 0, dtype);
   return t.as_strided(sizes, strides);
 }

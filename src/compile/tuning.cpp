@@ -30,7 +30,6 @@ class RegionBuild : public tune::Build {
   std::vector<codegen::KernelText> texts_;
 };
 
-// Versions of those that are here: choices name their proposals by number.
 }  // namespace
 
 Tuned choose(Lowered in, const Job& job, CompileReport& report) {
@@ -76,6 +75,7 @@ std::unique_ptr<tune::Memory> memory_for(const target::Target& target, const Com
   sources.retry_hours = options.get(options::kTuneRetryHours);
   const char* steps = options.get(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
   const char* bits = options.get(options::kTuneStrict) ? ", equal bits" : "";              // what is refused for them is not elsewhere
+  // Choices name the proposals of libraries by number.
   const std::string libraries = target.facts().device.is_cuda() ? ", " + external::gpu_libraries() : "";
   return std::make_unique<tune::Memory>(
       target.facts().key, fmt::format("{}, {}{}{}{}", kGenerators, jit::compiler_revision(target.facts().isa), libraries, steps, bits),

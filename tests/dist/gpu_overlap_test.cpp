@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <vector>
@@ -21,34 +20,11 @@ namespace {
 
 using namespace distributed;
 
-std::string bits_of(const Tensor& t) {
-  const Tensor dense = t.to(Device::cpu()).contiguous();
-  return std::string(reinterpret_cast<const char*>(dense.raw_data()), static_cast<size_t>(dense.numel()) * size_of(dense.dtype()));
-}
-
 // Own kernels for f32; NCCL for broadcast, and for all of f64.
 TEST(GpuOverlap, ChangesNoBits) {
   if (cuda_device_count() < 2) GTEST_SKIP() << "two GPUs are needed, there are " << cuda_device_count();
   for (unsigned seed = 0; seed < 48; ++seed)
-    run_local(2, [seed] {
-      constexpr int64_t kSide = 1024;
-      const DType t = seed % 4 < 3 ? DType::F32 : DType::F64;
-      const auto brought = [&](int64_t shift) {
-        Tensor x = Tensor::empty({kSide, kSide}, DType::F32);
-        for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>((i * 7 + shift + rank() * 5) % 23 - 11) / 16;
-        return to(x, t).to(Device::cuda(rank()));
-      };
-      const auto fn = [&](const Tensor& x, const Tensor& w) { return test::random_program(seed, x, w); };
-      const Mode mode = seed % 2 ? Mode::ReduceOverhead : Mode::Default;
-      auto beside = compile(fn, test::config_of(mode, true)), apart = compile(fn, test::config_of(mode, false));
-      for (int64_t round = 0; round < 4; ++round) {
-        const Tensor x = brought(round), w = brought(100);
-        const auto want = apart(x, w), found = beside(x, w);
-        for (size_t i = 0; i < want.size(); ++i)
-          ASSERT_TRUE(bits_of(want[i]) == bits_of(found[i]))
-              << "seed " << seed << ", round " << round << ", result " << i << ", rank " << rank();
-      }
-    });
+    run_local(2, [seed] { test::expect_equal_bits(seed, 1024, seed % 4 < 3 ? DType::F32 : DType::F64, Device::cuda(rank())); });
 }
 
 // What each rank gives, step after step, to the others, beside the next step: `work` is what a step does.
@@ -97,7 +73,7 @@ TEST(GpuOverlap, CollectivesRunBesideWork) {
                         std::string(name_of(mode)).c_str(), ms[0][7], ms[1][7], ratio);
           constexpr double kMostOfOwn = 1.05;  // own kernels take as many multiprocessors as make them fast alone
           EXPECT_LT(ratio, by_nccl ? steps.most_by_nccl : kMostOfOwn);
-          EXPECT_TRUE(bits_of(beside(x, w)[7]) == bits_of(apart(x, w)[7]));
+          EXPECT_TRUE(test::bits_of(beside(x, w)[7]) == test::bits_of(apart(x, w)[7]));
         });
 }
 

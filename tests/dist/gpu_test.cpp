@@ -11,6 +11,7 @@
 #include <functional>
 #include <thread>
 
+#include "dist/bits.h"
 #include "dist/group.h"
 #include "dist/p2p/peer_memory.h"
 #include "dist/processes.h"
@@ -28,6 +29,7 @@ namespace {
 using distributed::all_reduce;
 using distributed::rank;
 using distributed::run_local;
+using test::bits_of;
 using test::contains;
 
 #define NEEDS_GPUS(n) \
@@ -53,11 +55,6 @@ Tensor brought(const std::vector<int64_t>& sizes, DType t, int64_t round) {
   return to(out, t);
 }
 
-std::string host_bytes(const Tensor& t) {
-  const Tensor dense = t.to(Device::cpu()).contiguous();
-  return std::string(reinterpret_cast<const char*>(dense.raw_data()), static_cast<size_t>(dense.numel()) * size_of(dense.dtype()));
-}
-
 const std::vector<std::vector<int64_t>> kSizes = {{}, {1}, {7}, {1000}, {4096}, {3, 1001}, {5, 8, 33}, {64, 1024}, {1 << 20}, {9000001}};
 
 // The host takes seconds for some.
@@ -80,7 +77,7 @@ TEST(GpuAllReduce, HasTheBitsOfTheHosts) {
             auto fast = compile([&](const Tensor& x) { return all_reduce(x, op); }, config_of(mode));
             for (int64_t round = 0; round < 3; ++round) {
               const Tensor x = brought(sizes, t, round);
-              const std::string want = host_bytes(all_reduce(x, op)), found = host_bytes(fast(x.to(own)));
+              const std::string want = bits_of(all_reduce(x, op)), found = bits_of(fast(x.to(own)));
               ASSERT_EQ(found.size(), want.size());
               ASSERT_TRUE(found == want) << op << " of " << name_of(t) << " " << fmt::format("[{}]", fmt::join(sizes, ", ")) << " on rank "
                                          << rank() << ", round " << round;
@@ -126,7 +123,7 @@ TEST(GpuAllReduce, OfProductsHasTheBitsOfTheHosts) {
           auto fast = compile(fn, config_of(mode));
           for (int64_t round = 0; round < 3; ++round) {
             const Tensor x = whole({rows, depth}, t, round), w = whole({columns, depth}, t, 1), y = whole({rows, columns}, t, 2);
-            const std::string want = host_bytes(fn(x, w, y)), found = host_bytes(fast(x.to(own), w.to(own), y.to(own)));
+            const std::string want = bits_of(fn(x, w, y)), found = bits_of(fast(x.to(own), w.to(own), y.to(own)));
             ASSERT_TRUE(found == want) << rows << " x " << depth << " x " << columns << " of " << name_of(t) << ", rank " << rank()
                                        << ", round " << round;
           }
@@ -171,7 +168,7 @@ TEST(GpuProducts, InPiecesAreThoseInSequence) {
           const Tensor w = sparse({kWide, kWide}, t, 7), bias = sparse({kWide}, t, 2);
           for (int64_t round = 0; round < 3; ++round) {
             const Tensor x = sparse({f.gathers ? f.piece : distributed::size() * f.piece, kWide}, t, round);
-            const std::string want = host_bytes(apart(x, w, bias)), found = host_bytes(fast(x, w, bias));
+            const std::string want = bits_of(apart(x, w, bias)), found = bits_of(fast(x, w, bias));
             ASSERT_TRUE(found == want) << f.piece << " rows a piece of " << name_of(t) << ", rank " << rank() << ", round " << round << ", "
                                        << name_of(mode);
           }
@@ -204,8 +201,8 @@ TEST(GpuAllReduce, TakesAnySize) {
     config.dynamic = true;
     auto fast = compile([](const Tensor& x) { return all_reduce(x) * 2.0; }, config);
     for (const int64_t n : {2, 1000, 8, 333333, 77, 5000000})
-      EXPECT_EQ(host_bytes(fast(brought({n, 3}, DType::F32, n).to(Device::cuda(rank())))),
-                host_bytes(all_reduce(brought({n, 3}, DType::F32, n)) * 2.0));
+      EXPECT_EQ(bits_of(fast(brought({n, 3}, DType::F32, n).to(Device::cuda(rank())))),
+                bits_of(all_reduce(brought({n, 3}, DType::F32, n)) * 2.0));
   });
 }
 
@@ -225,8 +222,7 @@ TEST(GpuAllReduce, ChainsOfAllSizesReuseTheMemory) {
     const auto want = all(xs);
     for (int call = 0; call < 20; ++call) {
       const auto found = fast(on_gpu);
-      for (size_t i = 0; i < want.size(); ++i)
-        ASSERT_TRUE(host_bytes(found[i]) == host_bytes(want[i])) << "call " << call << ", result " << i;
+      for (size_t i = 0; i < want.size(); ++i) ASSERT_TRUE(bits_of(found[i]) == bits_of(want[i])) << "call " << call << ", result " << i;
     }
   });
 }
@@ -296,8 +292,8 @@ TEST(GpuAllReduce, TunedIsWhatItWas) {
       auto fn = [](const Tensor& x) { return relu(all_reduce(x)) * 0.5; };
       auto fast = compile(fn, config_of(Mode::MaxAutotune));
       const Tensor x = brought({n}, DType::BF16, 1);
-      const std::string want = host_bytes(fn(x));
-      for (int call = 0; call < 3; ++call) EXPECT_TRUE(host_bytes(fast(x.to(own))) == want) << n;
+      const std::string want = bits_of(fn(x));
+      for (int call = 0; call < 3; ++call) EXPECT_TRUE(bits_of(fast(x.to(own))) == want) << n;
     }
   });
 }
@@ -367,7 +363,7 @@ TEST(GpuCollectives, OfAllKindsHaveTheBitsOfTheHosts) {
             ASSERT_TRUE(distributed::current_world().world().on_gpu(own.index).nccl) << "NCCL is not there, and all went by the host";
             ASSERT_EQ(found.size(), want.size());
             for (size_t i = 0; i < want.size(); ++i)
-              ASSERT_TRUE(host_bytes(found[i]) == host_bytes(want[i]))
+              ASSERT_TRUE(bits_of(found[i]) == bits_of(want[i]))
                   << "kind " << i << " of " << name_of(t) << ", " << rows << " rows, round " << round;
           }
         }
@@ -403,7 +399,7 @@ TEST(GpuCollectives, OfAnySize) {
       const Tensor x = brought({rows, 3}, DType::F32, rows);
       const auto want = kinds(x), found = fast(x.to(Device::cuda(rank())));
       for (size_t i = 0; i < want.size(); ++i)
-        ASSERT_TRUE(host_bytes(found[i]) == host_bytes(want[i])) << "kind " << i << ", " << rows << " rows";
+        ASSERT_TRUE(bits_of(found[i]) == bits_of(want[i])) << "kind " << i << ", " << rows << " rows";
     }
   });
 }
@@ -493,7 +489,7 @@ TEST(GpuCollectives, OfPartsOfTheWorld) {
         const auto want = fn(x);
         for (int call = 0; call < 4; ++call) {
           const auto found = fast(x.to(own));
-          for (size_t i = 0; i < want.size(); ++i) ASSERT_TRUE(host_bytes(found[i]) == host_bytes(want[i])) << name << ", result " << i;
+          for (size_t i = 0; i < want.size(); ++i) ASSERT_TRUE(bits_of(found[i]) == bits_of(want[i])) << name << ", result " << i;
         }
       }
     }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <set>
 
+#include "dist/bits.h"
 #include "dist/group.h"
 #include "errors.h"
 #include "graph/interpreter.h"
@@ -28,6 +29,7 @@ namespace {
 
 using distributed::rank;
 using distributed::run_local;
+using test::bits_of;
 using test::contains;
 
 constexpr DType kNodeDTypes[] = {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I8,   DType::I16, DType::I32, DType::I64,
@@ -41,11 +43,6 @@ Tensor brought(DType t, int64_t rows, const std::string& group) {
     out.data<double>()[i] =
         static_cast<double>((i * 7 + own * 5 + static_cast<int64_t>(group.size())) % (is_bool(t) ? 2 : 13)) / (is_float(t) ? 7 : 1);
   return Tensor::of(out.to_vector(), std::vector<int64_t>{rows, 3}, t);
-}
-
-std::string bytes_of(const Tensor& t) {
-  const Tensor dense = t.contiguous();
-  return std::string(reinterpret_cast<const char*>(dense.raw_data()), static_cast<size_t>(dense.numel()) * size_of(dense.dtype()));
 }
 
 // All kinds, on x [n * ranks, 3], a view of it among their operands; what follows reads views of their results.
@@ -102,7 +99,7 @@ TEST(CollectiveNodes, MeanWhatTheRowsDo) {
         ASSERT_EQ(got.size(), want.size());
         for (size_t i = 0; i < got.size(); ++i) {
           EXPECT_EQ(got[i].sizes(), want[i].sizes());
-          EXPECT_EQ(bytes_of(got[i]), bytes_of(want[i])) << name_of(t) << " " << i;
+          EXPECT_EQ(bits_of(got[i]), bits_of(want[i])) << name_of(t) << " " << i;
         }
       }
     }
@@ -149,7 +146,7 @@ TEST(CollectiveNodes, ThatGoOnWithEachElement) {
     run_local(3, [&] {
       const Tensor x = brought(DType::F32, p.inputs[0].type.sizes[0].constant(), "world"),
                    y = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
-      EXPECT_EQ(bytes_of(program::interpret(p, std::vector<Tensor>{x, y})[0]), bytes_of(meet(x) * 2.0 + y)) << name_of(kind);
+      EXPECT_EQ(bits_of(program::interpret(p, std::vector<Tensor>{x, y})[0]), bits_of(meet(x) * 2.0 + y)) << name_of(kind);
     });
   };
   check(Kind::AllReduce, 4, [](const Tensor& x) { return distributed::all_reduce(x, "max"); });
@@ -197,7 +194,7 @@ TEST(CollectiveNodes, ThatNcclCanDo) {
       const Tensor x = brought(DType::F32, p.inputs[0].type.sizes[0].constant(), "world"),
                    y = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
       const std::vector<Tensor> inputs = {x, y};
-      EXPECT_EQ(bytes_of(program::interpret(p, inputs)[0]), bytes_of(program::interpret(own, inputs)[0]));
+      EXPECT_EQ(bits_of(program::interpret(p, inputs)[0]), bits_of(program::interpret(own, inputs)[0]));
     });
   };
   for (const bool plain : {false, true}) {
@@ -246,7 +243,7 @@ TEST(CollectiveNodes, ThatBringProducts) {
     const Tensor x = cut(kRows * kDepth, {kRows, kDepth}), wide = cut(3 * kDepth, {3, kDepth});
     const Tensor bias = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
     const Tensor sum = distributed::all_reduce(to(matmul(x, transpose(wide, 0, 1)), DType::BF16));
-    EXPECT_EQ(bytes_of(program::interpret(p, std::vector<Tensor>{x, bias, wide})[0]), bytes_of(to(sum, DType::F32) * 2.0 + bias));
+    EXPECT_EQ(bits_of(program::interpret(p, std::vector<Tensor>{x, bias, wide})[0]), bits_of(to(sum, DType::F32) * 2.0 + bias));
   });
   const auto refused = [&](const std::function<void(program::Meeting&)>& plant) {
     program::Program wrong = p;
@@ -301,7 +298,7 @@ TEST(CollectiveNodes, CompiledAreWhatTheRowsDo) {
             ASSERT_EQ(got.size(), want.size());
             for (size_t i = 0; i < got.size(); ++i) {
               EXPECT_EQ(got[i].sizes(), want[i].sizes());
-              EXPECT_EQ(bytes_of(got[i]), bytes_of(want[i])) << name_of(t) << " " << i << " of " << n;
+              EXPECT_EQ(bits_of(got[i]), bits_of(want[i])) << name_of(t) << " " << i << " of " << n;
             }
           }
           EXPECT_EQ(fast.report().compiles, 1) << name_of(t);

@@ -1,11 +1,15 @@
 // Programs with collectives for tests of their order.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <random>
 #include <vector>
 
+#include "dist/bits.h"
 #include "toroid/collectives.h"
 #include "toroid/compile.h"
+#include "toroid/distributed.h"
 #include "toroid/ops.h"
 
 namespace toroid::test {
@@ -54,6 +58,27 @@ inline std::vector<Tensor> random_program(unsigned seed, const Tensor& x, const 
     }
   }
   return {values[values.size() - 1], values[values.size() - 2], values[values.size() / 2]};
+}
+
+// A random program with collectives beside other work, and the same one after the other, on matrices of so many rows: equal bits. Of two
+// ranks, each of which calls it with its own device.
+inline void expect_equal_bits(unsigned seed, int64_t side, DType dtype, const Device& own) {
+  const auto brought = [&](int64_t shift) {
+    Tensor x = Tensor::empty({side, side}, DType::F32);
+    for (int64_t i = 0; i < x.numel(); ++i)
+      x.data<float>()[i] = static_cast<float>((i * 7 + shift + distributed::rank() * 5) % 23 - 11) / 16;
+    return to(x, dtype).to(own);
+  };
+  const auto fn = [&](const Tensor& x, const Tensor& w) { return random_program(seed, x, w); };
+  const Mode mode = seed % 2 ? Mode::ReduceOverhead : Mode::Default;
+  auto beside = compile(fn, config_of(mode, true)), apart = compile(fn, config_of(mode, false));
+  for (int64_t round = 0; round < 4; ++round) {
+    const Tensor x = brought(round), w = brought(100);
+    const auto want = apart(x, w), found = beside(x, w);
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_TRUE(bits_of(want[i]) == bits_of(found[i]))
+          << "seed " << seed << ", round " << round << ", result " << i << ", rank " << distributed::rank();
+  }
 }
 
 }  // namespace toroid::test

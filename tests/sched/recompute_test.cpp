@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <random>
+#include <span>
 
 #include "program/interpret.h"
 #include "program/parse.h"
@@ -147,15 +148,20 @@ const Recomputed kReadBack[] = {
      {2, 1, dear_and_product("v1") + "loop (i0: 384) {\nv0: f32 = const 1\nstore %4 [i0] v0\n}\n" + reader(kPlain, 5)}},
 };
 
-TEST(Recompute, ReadsBackWhatIsStoredBesideIt) {
-  for (auto& c : kReadBack) {
+void expect_recomputed(std::span<const Recomputed> cases) {
+  for (auto& c : cases) {
     const Program given = chain_of(c.text);
     Program made = given;
     EXPECT_EQ(recompute(made, 256).size(), c.recomputed) << c.name;
     program::verify(made, program::Stage::Scheduled, c.name);
     EXPECT_EQ(bits_of(given), bits_of(made)) << c.name;
+    if (c.recomputed == 0) {
+      EXPECT_EQ(made.buffers.size(), given.buffers.size()) << c.name;
+    }
   }
 }
+
+TEST(Recompute, ReadsBackWhatIsStoredBesideIt) { expect_recomputed(kReadBack); }
 
 // A loop whose result follows from the sums of its rows, which it stores nowhere, or only one of them.
 std::string distance_from_mean(const std::string& x = "f32", const std::string& more = "") {
@@ -186,18 +192,7 @@ const Recomputed kWithRows[] = {
           reader(kPlain, 4)}},
 };
 
-TEST(Recompute, KeepsRowsToReadThemBack) {
-  for (auto& c : kWithRows) {
-    const Program given = chain_of(c.text);
-    Program made = given;
-    EXPECT_EQ(recompute(made, 256).size(), c.recomputed) << c.name;
-    program::verify(made, program::Stage::Scheduled, c.name);
-    EXPECT_EQ(bits_of(given), bits_of(made)) << c.name;
-    if (c.recomputed == 0) {
-      EXPECT_EQ(made.buffers.size(), given.buffers.size()) << c.name;
-    }
-  }
-}
+TEST(Recompute, KeepsRowsToReadThemBack) { expect_recomputed(kWithRows); }
 
 // The loop was fused of one that stores a half and one that reads it: what follows is rounded once more.
 TEST(Recompute, ReadsBackHalves) {

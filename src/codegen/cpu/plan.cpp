@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/mutants.h"
 #include "codegen/cpu/lane_cost.h"
+#include "codegen/passes.h"
 
 namespace toroid::codegen {
 namespace {
@@ -80,30 +81,7 @@ void close_pass(KernelPlan& p, size_t q, const std::vector<std::set<int>>& compu
 }
 
 void plan_passes(KernelPlan& p) {
-  int last = 0;
-  for (size_t k = 0; k < p.body.steps.size(); ++k) last = std::max(last, p.pass[k]);
-  p.passes.assign(static_cast<size_t>(last), {});
-  // A buffer that is read and written is written in the last pass that could read it.
-  std::vector<int> stores;
-  size_t last_loop = 0;
-  for (size_t k = 0; k < p.body.steps.size(); ++k) {
-    const Statement& s = p.body.steps[k];
-    auto q = static_cast<size_t>(p.pass[k] - 1);
-    if (s.step == Step::Reduce)
-      p.passes[q].reduces.push_back(static_cast<int>(k));
-    else if (s.step == Step::Store && p.varies[k])
-      stores.push_back(static_cast<int>(k));
-    else
-      continue;
-    last_loop = std::max(last_loop, q);
-  }
-  std::vector<int> read;
-  for (auto& s : p.body.steps)
-    if (s.step == Step::Load) read.push_back(s.buffer);
-  for (int k : stores) {
-    bool in_place = std::find(read.begin(), read.end(), p.step(k).buffer) != read.end();
-    p.passes[in_place ? last_loop : static_cast<size_t>(p.pass[static_cast<size_t>(k)] - 1)].stores.push_back(k);
-  }
+  assign_work(p.passes, p.body, p.pass, p.varies);
   auto close_all = [&](const std::vector<bool>& may_keep) {
     p.scratch.clear();
     std::vector<std::set<int>> computed(p.passes.size());

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "codegen/passes.h"
+
 namespace toroid::codegen {
 
 using loop::Reduction;
@@ -73,25 +75,7 @@ void find_online(CudaPlan& p) {
 
 void plan_passes(CudaPlan& p, bool keep) {
   p.keeps.clear();
-  p.passes.assign(static_cast<size_t>(*std::max_element(p.pass.begin(), p.pass.end())), {});
-  std::vector<int> stores, read;
-  size_t last = 0;
-  for (size_t k = 0; k < p.body.steps.size(); ++k) {
-    const Statement& s = p.body.steps[k];
-    if (s.step == Step::Load) read.push_back(s.buffer);
-    const auto q = static_cast<size_t>(p.pass[k] - 1);
-    if (s.step == Step::Reduce)
-      p.passes[q].reduces.push_back(static_cast<int>(k));
-    else if (s.step == Step::Store && p.varies[k])
-      stores.push_back(static_cast<int>(k));
-    else
-      continue;
-    last = std::max(last, q);
-  }
-  for (int k : stores) {  // a buffer that is read too is written when all has been read
-    const bool in_place = std::count(read.begin(), read.end(), p.step(k).buffer) > 0;
-    p.passes[in_place ? last : static_cast<size_t>(p.pass[static_cast<size_t>(k)] - 1)].stores.push_back(k);
-  }
+  assign_work(p.passes, p.body, p.pass, p.varies);
   std::set<int> computed(p.early.begin(), p.early.end()), kept;
   computed.insert(p.early_constants.begin(), p.early_constants.end());
   for (CudaPass& pass : p.passes) {

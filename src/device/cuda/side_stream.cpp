@@ -7,9 +7,9 @@ constexpr int kFirst = -1;  // priority: what others wait for comes before what 
 
 }  // namespace
 
-SideStream::SideStream(Gpu& gpu, const Device& device)
-    : gpu_(gpu), stream_(device, kFirst), begun_(event()), done_(event()), marks_{event(), event(), event(), event(),
-                                                                                  event(), event(), event(), event()} {}
+SideStream::SideStream(Gpu& gpu, const Device& device) : gpu_(gpu), stream_(device, kFirst), begun_(event()), done_(event()) {
+  for (size_t i = 0; i < kKept; ++i) marks_.push_back(event());
+}
 
 uint64_t SideStream::mark() {
   const Driver& driver = gpu_.driver_functions();

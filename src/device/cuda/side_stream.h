@@ -1,10 +1,10 @@
 // A stream beside that of the calling thread's work.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "device/cuda/gpu.h"
 #include "device/runtime.h"
@@ -38,7 +38,7 @@ class SideStream {
   const toroid::Stream stream_;
   const Event begun_, done_;
   static constexpr size_t kKept = 8;
-  std::array<Event, kKept> marks_;  // of the latest numbers, each in the place of the one kKept before
+  std::vector<Event> marks_;  // of the latest numbers, each in the place of the one kKept before
   uint64_t marked_ = 0;
 };
 

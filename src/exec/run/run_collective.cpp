@@ -79,11 +79,11 @@ void Executable::on_stream(size_t step, Run& run, const std::function<void()>& w
   if (!run.lane.side) run.lane.side = std::make_unique<device::cuda::SideStream>(gpu, plan_.device);
   device::cuda::SideStream& side = *run.lane.side;
   side.follow();
-  struct Beside {
+  struct OtherStream {
     device::cuda::Gpu& gpu;
     const device::cuda::CUstream before;
-    ~Beside() { gpu.set_stream(before); }
-  } const beside{gpu, gpu.set_stream(side.get())};
+    ~OtherStream() { gpu.set_stream(before); }
+  } const other{gpu, gpu.set_stream(side.get())};
   run.begun.push_back({end, 0});
   work();
   run.begun.back().number = side.mark();
