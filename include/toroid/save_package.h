@@ -20,7 +20,7 @@ struct PackageOptions {
   // on one decides (option tune_lock), else what is taken untuned. The first that fits a machine is taken there: the best one comes first.
   std::vector<std::string> targets = {"native"};
   // Weights can be swapped while the package is loaded (PackageFile::swap_weights): parameters and buffers of floats that the programs only
-  // read. The package says how each folded or packed constant is made of them. On CPUs alone.
+  // read. The package says how each folded or packed constant is made of them.
   bool swappable = false;
   // Large weights become files in the folder `weights` beside the package, each named by its SHA-256: packages in one folder share those
   // that are equal, on disk and in memory. They go where the package goes.

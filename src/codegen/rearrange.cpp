@@ -9,6 +9,7 @@ namespace {
 
 struct Walk {
   std::vector<int64_t> sizes, from, to;  // strides
+  int64_t offset_from = 0, offset_to = 0;
 };
 
 // Blocks of the two innermost dimensions, so that whole lines are used along both.
@@ -50,14 +51,56 @@ class Numbers {
   size_t at_ = 0;
 };
 
-template <class Element>
-void copy_part(const Tensor& from, const Tensor& to, Numbers& part) {
-  const int64_t offset_from = part.next(), offset_to = part.next();
-  const auto rank = static_cast<size_t>(part.next());
-  Walk w{part.next(rank), part.next(rank), part.next(rank)};
+// From the first to the last element, gaps included.
+int64_t extent_of(const Tensor& t) {
+  int64_t last = 0;
+  for (size_t d = 0; d < t.sizes().size(); ++d) last += (t.sizes()[d] - 1) * t.strides()[d];
+  return t.numel() == 0 ? 0 : last + 1;
+}
+
+// The elements that it touches lie in memory of so many. All numbers may be anybody's.
+void check_reach(const Walk& w, const std::vector<int64_t>& strides, int64_t offset, int64_t numel, const char* what) {
+  int64_t last = offset;
+  bool fits = offset >= 0;
+  for (size_t d = 0; d < w.sizes.size() && fits; ++d) {
+    int64_t step = 0;
+    fits = w.sizes[d] > 0 && strides[d] >= 0 && !__builtin_mul_overflow(w.sizes[d] - 1, strides[d], &step) &&
+           !__builtin_add_overflow(last, step, &last);
+  }
+  TOROID_USER_CHECK(fits && last < numel, "the packing \"rearranged\" reaches outside of {}, which has {} elements", what, numel);
+}
+
+Walk next_walk(Numbers& numbers, const Tensor& from, const Tensor& to) {
+  constexpr int64_t kMostDimensions = 64;
+  Walk w;
+  w.offset_from = numbers.next(), w.offset_to = numbers.next();
+  const int64_t rank = numbers.next();
+  TOROID_USER_CHECK(rank >= 0 && rank <= kMostDimensions, "the packing \"rearranged\" has a part of {} dimensions", rank);
+  for (auto* list : {&w.sizes, &w.from, &w.to}) *list = numbers.next(static_cast<size_t>(rank));
+  check_reach(w, w.from, w.offset_from, extent_of(from), "what it is made of");
+  check_reach(w, w.to, w.offset_to, to.numel(), "its result");
   for (auto* list : {&w.sizes, &w.from, &w.to})
     while (list->size() < 2) list->insert(list->begin(), 1);
-  copy(reinterpret_cast<const Element*>(from.raw_data()) + offset_from, reinterpret_cast<Element*>(to.raw_data()) + offset_to, w);
+  return w;
+}
+
+// Parts of about so many elements are copied by a thread at a time.
+constexpr int64_t kElementsPerJob = 1 << 18;
+
+template <class Element>
+void add_jobs(const Tensor& from, const Tensor& to, Walk w, std::vector<std::function<void()>>& jobs) {
+  int64_t of_one = 1;  // elements for each index of the first dimension
+  for (size_t d = 1; d < w.sizes.size(); ++d) of_one *= w.sizes[d];
+  const int64_t rows = std::max<int64_t>(1, kElementsPerJob / of_one), all = w.sizes[0];
+  for (int64_t first = 0; first < all; first += rows) {
+    Walk part = w;
+    part.sizes[0] = std::min(rows, all - first);
+    part.offset_from += first * w.from[0], part.offset_to += first * w.to[0];
+    jobs.push_back([from, to, part = std::move(part)] {
+      copy(reinterpret_cast<const Element*>(from.raw_data()) + part.offset_from, reinterpret_cast<Element*>(to.raw_data()) + part.offset_to,
+           part);
+    });
+  }
 }
 
 }  // namespace
@@ -79,19 +122,28 @@ std::pair<Packing, std::vector<Tensor>> packing_of(const program::Rearranged& r,
 
 Packed rearrange(const Packing& how, const std::vector<Tensor>& from) {
   Numbers numbers(how);
-  const auto dtype = static_cast<DType>(numbers.next());
-  Tensor out = Tensor::full(numbers.next(1), 0, dtype);
+  const int64_t type = numbers.next();
+  TOROID_USER_CHECK(type >= 0 && type < kDTypeCount, "the packing \"rearranged\" has a dtype number {}, which is none", type);
+  const auto dtype = static_cast<DType>(type);
+  const int64_t numel = numbers.next();
+  TOROID_USER_CHECK(numel >= 0, "the packing \"rearranged\" has a result of {} elements", numel);
+  Packed out{Tensor::full(std::vector<int64_t>{numel}, 0, dtype), {}};
   while (numbers.more()) {
-    const Tensor& part = from.at(static_cast<size_t>(numbers.next()));
-    TOROID_CHECK(part.dtype() == dtype, "a constant of {} cannot be made of one of {}", name_of(dtype), name_of(part.dtype()));
+    const int64_t number = numbers.next();
+    TOROID_USER_CHECK(number >= 0 && number < static_cast<int64_t>(from.size()),
+                      "the packing \"rearranged\" has a part of tensor {} among {}", number, from.size());
+    const Tensor& part = from[static_cast<size_t>(number)];
+    TOROID_USER_CHECK(part.dtype() == dtype, "the packing \"rearranged\" makes a constant of {}, but its part is of {}", name_of(dtype),
+                      name_of(part.dtype()));
+    const Walk walk = next_walk(numbers, part, out.tensor);
     if (size_of(dtype) == 2)
-      copy_part<uint16_t>(part, out, numbers);
+      add_jobs<uint16_t>(part, out.tensor, walk, out.jobs);
     else if (size_of(dtype) == 4)
-      copy_part<uint32_t>(part, out, numbers);
+      add_jobs<uint32_t>(part, out.tensor, walk, out.jobs);
     else
-      fail<InternalError>("constants of {} are not rearranged", name_of(dtype));
+      fail<UserError>("the packing \"rearranged\" is not of {}", name_of(dtype));
   }
-  return {out, {}};
+  return out;
 }
 
 }  // namespace toroid::codegen

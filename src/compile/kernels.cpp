@@ -36,7 +36,9 @@ codegen::ConstantMemory constants_of(const program::Program& p) {
   for (auto& r : p.rearranged) {
     const auto& b = p.buffers[static_cast<size_t>(r.buffer)];
     auto [how, from] = codegen::packing_of(r, b.dtype, b.numel.constant(), out.tensors);
-    const Tensor made = codegen::rearrange(how, from).tensor;
+    const codegen::Packed arranged = codegen::rearrange(how, from);
+    for (auto& job : arranged.jobs) job();  // others may be packed of it
+    const Tensor made = arranged.tensor;
     graph::set_recipe(made, {.layout = how.name, .numbers = how.numbers, .of = from});
     out.tensors[r.buffer] = out.packed[r.buffer] = made;
     out.parts[r.buffer] = {made};

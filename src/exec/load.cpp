@@ -49,13 +49,37 @@ void check_machine(const Plan& plan) {
                            plan.code_for, code_for(device::host().isa));
 }
 
+// Tensors on their way to a device. Large ones of the host have their elements there when send() is done.
+class Moves {
+ public:
+  explicit Moves(const Device& device) : device_(device) {}
+  ~Moves() { TOROID_CHECK(pairs_.empty() || std::uncaught_exceptions() > 0, "constants were not sent"); }
+  Moves(const Moves&) = delete;
+
+  Tensor moved(const Tensor& t) {
+    const int64_t bytes = t.numel() * static_cast<int64_t>(size_of(t.dtype()));
+    if (!device_.is_cuda() || t.device().is_cuda() || !t.is_contiguous() || bytes < kWorthAnUpload) return toroid::moved(t, device_);
+    return pairs_.emplace_back(t, Tensor::empty(t.sizes(), t.dtype(), device_)).to;
+  }
+
+  void send() {
+    if (pairs_.empty()) return;
+    synchronize(device_);  // the memory may have been somebody's
+    upload(std::exchange(pairs_, {}));
+  }
+
+ private:
+  const Device device_;
+  std::vector<CopyPair> pairs_;
+};
+
 class Loader {
  public:
-  Loader(const Store& store, const Device& device) : store_(store), device_(device) {}
+  Loader(const Store& store, const Device& device) : store_(store), device_(device), moves_(device) {}
 
   Loaded load_all(const Plan& plan) {
     Loaded out = load(plan);
-    send();
+    moves_.send();
     return out;
   }
 
@@ -101,19 +125,11 @@ class Loader {
     return {nullptr, nullptr, it->second};
   }
 
-  // Large ones have their elements when send() is done.
   Tensor constant(const std::string& name) {
     const Tensor& t = store_.constants.at(name);
     if (t.device() == device_) return t;
     Tensor& there = moved_[name];
-    if (there.defined()) return there;
-    const int64_t bytes = t.numel() * static_cast<int64_t>(size_of(t.dtype()));
-    if (device_.is_cuda() && !t.device().is_cuda() && t.is_contiguous() && bytes >= kWorthAnUpload) {
-      there = Tensor::empty(t.sizes(), t.dtype(), device_);
-      uploads_.push_back({t, there});
-    } else {
-      there = moved(t, device_);
-    }
+    if (!there.defined()) there = moves_.moved(t);
     return there;
   }
 
@@ -131,16 +147,8 @@ class Loader {
   Tensor input(const InputPlan& in) {
     const Tensor t = constant(in.constant);
     if (!in.mutated || ConstantStore::is_identity(in.constant)) return t;
-    send();
+    moves_.send();
     return copy_of(t);
-  }
-
-  // What constant() has put off.
-  void send() {
-    if (uploads_.empty()) return;
-    synchronize(device_);  // the memory may have been somebody's
-    upload(uploads_);
-    uploads_.clear();
   }
 
   const Store& store_;
@@ -148,7 +156,7 @@ class Loader {
   std::map<std::string, std::shared_ptr<const device::LoadedCode>> code_;
   std::map<std::tuple<std::string, std::string, int, bool>, device::cuda::Kernel> gpu_;
   std::map<std::string, Tensor> moved_;
-  std::vector<CopyPair> uploads_;  // of what is moved, until send()
+  Moves moves_;
 };
 
 // The implementation that a call asks for, of those that the library has.
@@ -205,11 +213,15 @@ Loaded with_state_of(const Plan& plan, Loaded loaded, const Loaded& other) {
   return loaded;
 }
 
-Loaded with_constants(const Plan& plan, Loaded loaded, const std::map<std::string, Tensor>& others) {
+namespace {
+
+Loaded replaced(const Plan& plan, Loaded loaded, std::map<std::string, Tensor>& others, Moves& moves) {
   const auto replace = [&](const std::string& name, Tensor& t) {
     const auto other = others.find(name);
-    if (other != others.end()) t = moved(other->second, plan.device);
-    return other != others.end();
+    if (other == others.end()) return false;
+    if (other->second.device() != plan.device) other->second = moves.moved(other->second);
+    t = other->second;
+    return true;
   };
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     if (plan.buffers[i].role == BufferRole::Constant) replace(plan.buffers[i].constant, loaded.constants[i]);
@@ -219,11 +231,34 @@ Loaded with_constants(const Plan& plan, Loaded loaded, const std::map<std::strin
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     auto& step = loaded.steps[i];
     Tensor b;
-    if (auto* c = std::get_if<LibraryCall>(&plan.steps[i]); c && replace(c->constant, b)) step.library = prepare(*c, plan.device, b);
+    if (auto* c = std::get_if<LibraryCall>(&plan.steps[i]); c && replace(c->constant, b)) {
+      moves.send();
+      step.library = prepare(*c, plan.device, b);
+    }
     const auto blocks = blocks_of(plan.steps[i]);
-    for (size_t k = 0; k < step.blocks.size(); ++k) step.blocks[k] = with_constants(*blocks[k].plan, std::move(step.blocks[k]), others);
+    for (size_t k = 0; k < step.blocks.size(); ++k) step.blocks[k] = replaced(*blocks[k].plan, std::move(step.blocks[k]), others, moves);
   }
   return loaded;
+}
+
+}  // namespace
+
+Loaded with_constants(const Plan& plan, Loaded loaded, std::map<std::string, Tensor>& others) {
+  Moves moves(plan.device);
+  loaded = replaced(plan, std::move(loaded), others, moves);
+  moves.send();
+  return loaded;
+}
+
+void for_each_constant(const Plan& plan, const Loaded& loaded, const std::function<void(const std::string&, const Tensor&)>& use) {
+  for (size_t i = 0; i < plan.buffers.size(); ++i)
+    if (plan.buffers[i].role == BufferRole::Constant && loaded.constants[i].defined()) use(plan.buffers[i].constant, loaded.constants[i]);
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    if (!plan.inputs[i].mutated && loaded.inputs[i].defined()) use(plan.inputs[i].constant, loaded.inputs[i]);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const auto blocks = blocks_of(plan.steps[i]);
+    for (size_t k = 0; k < blocks.size(); ++k) for_each_constant(*blocks[k].plan, loaded.steps[i].blocks[k], use);
+  }
 }
 
 Loaded load_parts(const Plan& plan, const Store& store) { return Loader(store, plan.device).load_all(plan); }

@@ -1,6 +1,7 @@
 // From a plan and what it names to something that runs.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -54,9 +55,12 @@ Loaded with_own_state(const Plan& plan, Loaded loaded);
 // The same with the memory that another one of the program keeps from run to run.
 Loaded with_state_of(const Plan& plan, Loaded loaded, const Loaded& other);
 
-// The same with other contents of constants, by name; what was prepared with one of them is prepared anew. UserError for a program that
-// writes to one.
-Loaded with_constants(const Plan& plan, Loaded loaded, const std::map<std::string, Tensor>& others);
+// The same with other contents of constants, by name; what was prepared with one of them is prepared anew. Those that the program has are
+// moved to its device, in `others` too. UserError for a program that writes to one.
+Loaded with_constants(const Plan& plan, Loaded loaded, std::map<std::string, Tensor>& others);
+
+// The constants that a program, its blocks included, reads and does not write, by name; one may come several times.
+void for_each_constant(const Plan& plan, const Loaded& loaded, const std::function<void(const std::string&, const Tensor&)>& use);
 
 // The calls of one step: of the reference implementation (`resolve` gives sizes their values), and of a library.
 std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve);

@@ -142,8 +142,6 @@ class Packer {
     TOROID_USER_CHECK(!options.targets.empty(), "PackageOptions::targets is empty; expected one target at least");
     for (auto& target : options.targets) {
       const Machine& m = machines_.emplace_back(machine_of(target, options.model));
-      TOROID_USER_CHECK(!options.swappable || !m.options.device.is_cuda(),
-                        "PackageOptions::swappable is of programs for CPUs alone, the target {} is a GPU", target);
       if (std::find(compilers_.begin(), compilers_.end(), m.compiler) == compilers_.end()) compilers_.push_back(m.compiler);
     }
   }

@@ -9,6 +9,7 @@
 #include "base/sha256.h"
 #include "device/cuda/architecture.h"
 #include "exec/plan_file.h"
+#include "exec/run/lane.h"
 #include "import/safetensors.h"
 #include "package/opening.h"
 #include "package/weight_files.h"
@@ -57,10 +58,21 @@ Loaded::Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> 
   version_ = made_of(exec::load_parts(plan_, store));
 }
 
+void Version::begin_call(const exec::Plan& plan) const {
+  if (!plan.device.is_cuda()) return;
+  const device::StreamKey stream = exec::stream_key(plan.device);
+  std::lock_guard lock(mutex_);
+  if (std::find(streams_.begin(), streams_.end(), stream) != streams_.end()) return;
+  device::DeviceMemory& memory = device::memory_of(plan.device);
+  exec::for_each_constant(plan, parts, [&](auto&, const Tensor& t) { memory.record_stream(t.raw_data(), stream); });
+  streams_.push_back(stream);
+}
+
 std::shared_ptr<const Version> Loaded::made_of(exec::Loaded parts) const {
-  Version out{std::move(parts), nullptr};
-  if (!stateful_) out.shared = std::make_shared<exec::Executable>(plan_, out.parts);
-  return std::make_shared<const Version>(std::move(out));
+  auto out = std::make_shared<Version>();
+  out->parts = std::move(parts);
+  if (!stateful_) out->shared = std::make_shared<exec::Executable>(plan_, out->parts);
+  return out;
 }
 
 std::shared_ptr<const Version> Loaded::version() const {
@@ -68,7 +80,7 @@ std::shared_ptr<const Version> Loaded::version() const {
   return version_;
 }
 
-std::shared_ptr<const Version> Loaded::with(const Tensors& constants) const {
+std::shared_ptr<const Version> Loaded::with(Tensors& constants) const {
   return made_of(exec::with_constants(plan_, version()->parts, constants));
 }
 
@@ -82,11 +94,16 @@ std::shared_ptr<Session> Loaded::session(std::shared_ptr<Memory> memory) {
 }
 
 std::vector<Tensor> Session::run(std::span<const Tensor> inputs) {
-  if (const auto now = program_->version(); now->shared) return now->shared->run(inputs);
+  const exec::Plan& plan = program_->plan();
+  const auto current = [&] {
+    auto version = program_->version();
+    version->begin_call(plan);
+    return version;
+  };
+  if (const auto now = current(); now->shared) return now->shared->run(inputs);
   std::lock_guard turn(memory_->turn);
-  const auto now = program_->version();
+  const auto now = current();
   if (now != version_) {
-    const exec::Plan& plan = program_->plan();
     own_ = std::make_unique<exec::Executable>(
         plan, own_ ? exec::with_state_of(plan, now->parts, own_->loaded()) : memory_->bound(*program_, now->parts));
     version_ = now;
@@ -190,13 +207,13 @@ void Package::check_operations(const Entry& entry, const Program& p) const {
                     source(), entry.name, missing.front());
 }
 
-exec::Loadable Package::parts(const std::string& name, const Device& device) const {
+exec::Loadable Package::parts(const std::string& name, const Device& device, const Tensors& there) const {
   const Entry& which = entry(name);
   const Program& p = choose(which, device);
   check_operations(which, p);
   exec::Store store;
   for (auto& k : p.kernels) store.kernels.add(std::string(part(k)));
-  for (auto& [constant, t] : constants()) store.constants.add(constant, t);
+  for (auto& [constant, t] : constants()) store.constants.add(constant, there.count(constant) ? there.at(constant) : t);
   return {plan(p), std::move(store)};
 }
 
@@ -209,11 +226,24 @@ std::shared_ptr<Loaded> Package::load(const std::string& name, const Device& dev
   std::lock_guard lock(mutex_);
   auto& loaded = loaded_[{entry(name).name, to_string(device)}];
   if (loaded) return loaded;
-  exec::Loadable l = parts(name, device);
+  const Tensors there = constants_on(device);
+  exec::Loadable l = parts(name, device, there);
   const Program& p = choose(entry(name), device);
   auto fresh = std::make_shared<Loaded>(with_states(exec::verified(std::move(l.plan), device), p), l.store, file_, p.states);
-  if (!changed_.empty()) fresh->use(fresh->with(changed_));
+  Tensors changed = changed_;
+  for (auto& [constant, t] : there) changed.erase(constant);
+  if (!changed.empty()) fresh->use(fresh->with(changed));
   return loaded = fresh;
+}
+
+// Those of the host are views of the file, which all programs have.
+Tensors Package::constants_on(const Device& device) const {
+  Tensors out;
+  if (!device.is_cuda()) return out;
+  for (auto& [key, program] : loaded_)
+    if (program && program->plan().device == device)
+      exec::for_each_constant(program->plan(), program->version()->parts, [&](auto& name, const Tensor& t) { out.emplace(name, t); });
+  return out;
 }
 
 void Package::swap_weights(const Tensors& given) {
@@ -225,8 +255,9 @@ void Package::swap_weights(const Tensors& given) {
   const exec::Plan calls = zip_.find(kRecipes) ? exec::read_plan(part(kRecipes)) : exec::Plan();
   Tensors changed = remade(manifest_, calls, given, now, source());
   std::vector<std::pair<Loaded*, std::shared_ptr<const Version>>> versions;
-  for (auto& [name, program] : loaded_)
-    if (program) versions.emplace_back(program.get(), program->with(changed));
+  std::map<std::string, Tensors> there;  // by device
+  for (auto& [key, program] : loaded_)
+    if (program) versions.emplace_back(program.get(), program->with(there.try_emplace(key.second, changed).first->second));
   changed.merge(changed_);
   for (auto& [program, version] : versions) program->use(std::move(version));
   changed_.swap(changed);

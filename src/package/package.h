@@ -34,7 +34,14 @@ class Memory {
 // A program with the constants of a time. Calls that begin with it end with it.
 struct Version {
   exec::Loaded parts;
-  std::shared_ptr<exec::Executable> shared;  // what all sessions run; null: each has its own, as the program keeps memory
+  std::shared_ptr<exec::Executable> shared = nullptr;  // what all sessions run; null: each has its own, as the program keeps memory
+
+  // A call is about to begin on the current stream: when nobody has this version any more, its work there may still be under way.
+  void begin_call(const exec::Plan& plan) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::vector<device::StreamKey> streams_;  // that the memory of the constants knows of
 };
 
 // A program of a package on a device. Kernels and weights are shared; memory that the program keeps from run to run (caches, counters) is a
@@ -59,8 +66,8 @@ class Loaded : public std::enable_shared_from_this<Loaded> {
   std::shared_ptr<Session> session(std::shared_ptr<Memory> memory = std::make_shared<Memory>());
 
   std::shared_ptr<const Version> version() const;
-  // The program with other constants, by name; nothing runs it yet.
-  std::shared_ptr<const Version> with(const Tensors& constants) const;
+  // The program with other constants, by name, which are moved to its device in `constants` too; nothing runs it yet.
+  std::shared_ptr<const Version> with(Tensors& constants) const;
   // Calls that begin from now on run it.
   void use(std::shared_ptr<const Version> version) noexcept;
 
@@ -115,8 +122,8 @@ class Package {
   // of them is used. UserError for a name that it has not, and for damaged parts; EnvironmentError where no program of the entry fits this
   // machine, which says what it has, what there is, and how to make one.
   std::shared_ptr<Loaded> load(const std::string& entry, const Device& device = Device::cpu());
-  // The same before it is loaded: constants are views of the file, which they keep mapped.
-  exec::Loadable parts(const std::string& entry, const Device& device = Device::cpu()) const;
+  // The same before it is loaded: constants are views of the file, which they keep mapped, but for those that are there already (by name).
+  exec::Loadable parts(const std::string& entry, const Device& device = Device::cpu(), const Tensors& there = {}) const;
   // The program of an entry that load() takes on a device.
   const Program& choose(const Entry& entry, const Device& device) const;
   const Entry& entry(const std::string& name) const;
@@ -141,6 +148,8 @@ class Package {
   Package(const std::filesystem::path& path, const std::filesystem::path& weights);
   const Part& listed(const std::string& name) const;
   exec::Plan with_states(exec::Plan plan, const Program& p) const;
+  // Constants that loaded programs have in the memory of a device, by name.
+  Tensors constants_on(const Device& device) const;
   void check_operations(const Entry& entry, const Program& p) const;
 
   const std::shared_ptr<MappedFile> file_;

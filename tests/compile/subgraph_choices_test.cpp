@@ -173,7 +173,9 @@ std::string kernel_for_gpu(const std::string& text, const std::string& choice) {
   for (auto& r : made.rearranged) {
     const auto& b = made.buffers[static_cast<size_t>(r.buffer)];
     const auto [how, from] = codegen::packing_of(r, b.dtype, b.numel.constant(), constants.tensors);
-    constants.tensors[r.buffer] = codegen::rearrange(how, from).tensor;
+    const codegen::Packed made = codegen::rearrange(how, from);
+    for (auto& job : made.jobs) job();
+    constants.tensors[r.buffer] = made.tensor;
   }
   const codegen::KernelText k = target->generate(made.nodes.back(), made, constants);
   try {

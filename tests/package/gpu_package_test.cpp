@@ -103,10 +103,7 @@ TEST_F(GpuPackage, TargetsThatCannotBeAreRefused) {
   for (const char* name : {"sm_91", "compute_81", "sm_", "sm_90a,sm_80", "compute_80 ", "gpu"})
     EXPECT_TRUE(contains(refusal(for_targets({name})), "unknown target")) << name;
   EXPECT_TRUE(contains(refusal(for_targets({"sm_100"})), "did you mean \"sm_100a\""));
-  PackageOptions o = for_targets({"sm_90a"});
-  o.swappable = true;
-  EXPECT_TRUE(contains(refusal(o), "the target sm_90a is a GPU"));
-  o = for_targets({"native", "sm_90a"});
+  PackageOptions o = for_targets({"native", "sm_90a"});
   o.model.mode = Mode::MaxAutotune;
   EXPECT_TRUE(contains(refusal(o), "--lock")) << "nothing can be timed";
   EXPECT_FALSE(std::filesystem::exists(path));

@@ -3,48 +3,23 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/rearrange.h"
 #include "loop/var_map.h"
 
 namespace toroid::codegen {
 namespace {
 
-struct Packing {
-  int64_t out, in, taps_h, taps_w;
-  std::vector<int64_t> from;  // strides of the source: [out][in][tap row][tap column]
-  int64_t to_out, to_k;       // strides of the result; what k leaves free up to to_out is zero
-};
-
-template <class T>
-void pack(const Packing& p, const T* from, T* to, int64_t first, int64_t last) {
-  for (int64_t o = first; o < last; ++o) {
-    T* const row = to + o * p.to_out;
-    int64_t k = 0;
-    for (int64_t h = 0; h < p.taps_h; ++h)
-      for (int64_t w = 0; w < p.taps_w; ++w)
-        for (int64_t i = 0; i < p.in; ++i, k += p.to_k) row[k] = from[o * p.from[0] + i * p.from[1] + h * p.from[2] + w * p.from[3]];
-    if (k < p.to_out) std::fill(row + k, row + p.to_out, T(0));
-  }
-}
-
+// The weight as [out channel][tap][in channel]: rows `to_out` apart, neighbours in one `to_k`. What lies between rows is 0.
 int pack_weight(const program::Convolution& c, program::Program& program, ConstantMemory& constants, int64_t to_out, int64_t to_k) {
-  const Tensor weight = constants.tensors.at(c.weight.buffer);
-  Packing p{c.out_channels, conv_group_in(c), c.kernel_h, c.kernel_w, {}, to_out, to_k};
-  for (auto& s : c.weight.strides) p.from.push_back(s.constant());
-  const int64_t numel = std::max(p.out * to_out, conv_k(c) * to_k), offset = c.weight.offset.constant();
-  const Tensor packed = Tensor::empty(std::vector<int64_t>{numel}, c.weight.dtype);
-  constexpr int64_t kWeightsPerJob = 1 << 18;
-  const int64_t rows = std::max<int64_t>(1, kWeightsPerJob / std::max<int64_t>(conv_k(c), 1));
-  for (int64_t first = 0; first < p.out; first += rows)
-    constants.jobs.push_back([=, last = std::min(first + rows, p.out)] {
-      if (size_of(weight.dtype()) == 2)
-        pack(p, weight.data<uint16_t>() + offset, packed.data<uint16_t>(), first, last);
-      else
-        pack(p, reinterpret_cast<const uint32_t*>(weight.raw_data()) + offset, reinterpret_cast<uint32_t*>(packed.raw_data()), first, last);
-    });
-  const int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(c.weight.buffer)].name, c.weight.dtype, numel,
-                                    loop::BufferKind::Constant);
-  constants.packed[id] = packed;
-  return id;
+  const int64_t in = conv_group_in(c), numel = std::max(c.out_channels * to_out, conv_k(c) * to_k);
+  const auto& strides = c.weight.strides;  // [out channel][in channel][tap row][tap column]
+  program::Rearranged::Part part;
+  part.from = c.weight;
+  part.from.strides = {strides[0], strides[2], strides[3], strides[1]};
+  part.sizes = {c.out_channels, c.kernel_h, c.kernel_w, in};
+  part.strides = {to_out, c.kernel_w * in * to_k, in * to_k, to_k};
+  auto [how, from] = packing_of({-1, {std::move(part)}}, c.weight.dtype, numel, constants.tensors);
+  return constants.add(program, c.weight.buffer, std::move(how), std::move(from));
 }
 
 }  // namespace
