@@ -278,7 +278,7 @@ class Tensor {
   detail::Watch watch_;  // for functions that capture this object
 };
 
-// Dtype, sizes, device (unless it is the CPU) and the first elements, for people.
+// Dtype, sizes, device (unless it is the CPU) and elements: the first 8; or all by rows, of more than 1000 three at the ends of dimensions.
 std::string to_string(const Tensor& t);
 std::ostream& operator<<(std::ostream& out, const Tensor& t);
 

@@ -131,7 +131,8 @@ struct OptionsArgs {
 int options(const OptionsArgs& args);
 
 struct OpsArgs {
-  std::string name;  // as people write it, "aten::add"; empty: all
+  std::string name;   // as people write it, "aten::add"; empty: all
+  bool onnx = false;  // operators of ONNX in place of operations
   bool json = false;
 };
 // Says whether there is an operation: 0 yes, 1 no.

@@ -175,6 +175,7 @@ struct Command {
     auto* q = add("ops", "Say whether there is an operation, how it is defined and differentiated; or list all.",
                   [this] { return list_operations(operations); });
     q->add_option("name", operations.name, "Its name as PyTorch writes it: aten::add, add.Tensor, torch.special.erfcx");
+    q->add_flag("--onnx", operations.onnx, "Operators that ONNX models may have: Gelu, com.microsoft.BiasGelu");
     q->add_flag("--json", operations.json, "Machine-readable output");
     q->footer("Exit codes: 0 there is one, 1 there is none (near names are told, and what is known about it).");
 

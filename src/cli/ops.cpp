@@ -1,5 +1,5 @@
 // toroid ops: whether there is an operation, how it is defined, and what gradients it has.
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>
@@ -7,6 +7,7 @@
 #include "autograd/rule.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "import/onnx/operators.h"
 #include "ops/descriptions.h"
 #include "ops/refused.h"
 #include "ops/row_text.h"
@@ -93,9 +94,36 @@ std::string known_of(const std::string& name) {
                                                : std::string(known->reason);
 }
 
+// As models name it: the domain, unless it is ONNX's own, and the name.
+std::string onnx_name(const import::onnx::Operators::Listed& op) { return op.domain.empty() ? op.name : op.domain + "." + op.name; }
+
+int list_onnx_operators(const OpsArgs& args) {
+  const import::onnx::Operators& table = import::onnx::operators();
+  std::vector<import::onnx::Operators::Listed> found;
+  for (auto& op : table.list())
+    if (args.name.empty() || args.name == op.name || args.name == onnx_name(op)) found.push_back(op);
+  const auto near = found.empty() ? table.near(args.name) : std::vector<std::string>();
+  const int code = found.empty() ? kMismatch : kOk;
+  if (args.json) {
+    std::string list, names;
+    for (auto& op : found)
+      list += fmt::format("{}{{\"name\":{},\"domain\":{},\"versions\":[{}]}}", list.empty() ? "" : ",\n ", json_string(op.name),
+                          json_string(op.domain), fmt::join(op.versions, ","));
+    for (auto& n : near) names += (names.empty() ? "" : ",") + json_string(n);
+    fmt::print("{{\"name\":{},\"found\":{},\"operators\":[{}],\"near\":[{}]}}\n", json_string(args.name), !found.empty(), list, names);
+    return code;
+  }
+  for (auto& op : found)
+    fmt::print("{:<44} since version {} of {}\n", onnx_name(op), fmt::join(op.versions, ", "), op.domain.empty() ? "ai.onnx" : op.domain);
+  if (found.empty()) fmt::print("no: there is no operator \"{}\" of ONNX\n", args.name);
+  if (!near.empty()) fmt::print("near it: {}\n", fmt::join(near, ", "));
+  return code;
+}
+
 }  // namespace
 
 int list_operations(const OpsArgs& args) {
+  if (args.onnx) return list_onnx_operators(args);
   const std::string name = ops::table_name(args.name);
   const auto rows = rows_of(name);
   const std::string known = known_of(name);

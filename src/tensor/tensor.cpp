@@ -486,22 +486,6 @@ std::string to_string(const TensorType& t) {
   return out + "]";
 }
 
-std::string to_string(const Tensor& t) {
-  if (!t.defined()) return "undefined";
-  std::string out = fmt::format("{}[", name_of(t.dtype()));
-  for (int64_t d = 0; d < t.dim(); ++d) out += (d ? ", " : "") + sym::to_string(t.size(d).expr());
-  out += t.device().is_cuda() ? "] on " + to_string(t.device()) : "]";
-  if (is_proxy(t) || is_complex(t.dtype())) return out;
-  out += " {";
-  constexpr size_t kShown = 8;
-  const ElementReader::Scope for_people(nullptr);
-  auto values = t.to_vector();
-  for (size_t i = 0; i < values.size() && i < kShown; ++i) out += fmt::format("{}{:g}", i ? ", " : "", values[i]);
-  return out + (values.size() > kShown ? ", ...}" : "}");
-}
-
-std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << to_string(t); }
-
 void detail::fail_too_large(uint64_t v) { fail<UserError>("{} is no size and no index: those have 63 bits", v); }
 
 }  // namespace toroid

@@ -35,6 +35,18 @@ TEST(Ops, TellsAllOverloads) {
   EXPECT_TRUE(contains(o.text, "add_.Tensor(Tensor self, Tensor other, Scalar alpha=1) -> Tensor\n    formula;")) << o.text;
 }
 
+TEST(Ops, ListsOperatorsOfOnnx) {
+  expect_json("--onnx", 0, [](const import::Json& r) { EXPECT_GT(r.at("operators").size(), 200u); });
+  expect_json("--onnx Gelu", 0, [](const import::Json& r) { EXPECT_EQ(r.at("operators").size(), 2u); });
+  expect_json("--onnx com.microsoft.Gelu", 0, [](const import::Json& r) {
+    ASSERT_EQ(r.at("operators").size(), 1u);
+    EXPECT_EQ(r.at("operators")[0].at("domain").as_str(), "com.microsoft");
+  });
+  expect_json("--onnx Softmax", 0, [](const import::Json& r) { EXPECT_EQ(r.at("operators")[0].at("versions").size(), 2u); });
+  expect_json("--onnx Gleu", 1, [](const import::Json& r) { EXPECT_EQ(r.at("near")[0].as_str(), "Gelu"); });
+  EXPECT_TRUE(contains(toroid_command("ops --onnx Gelu").text, "since version 20 of ai.onnx"));
+}
+
 TEST(Ops, TellsWhatGradientsAre) {
   for (auto [name, gradient] : {std::pair{"relu", "formula"},
                                 {"eq.Tensor", "none"},

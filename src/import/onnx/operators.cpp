@@ -32,6 +32,15 @@ std::vector<std::string> Operators::near(const std::string& name) const {
   return nearest_names(name, names);
 }
 
+std::vector<Operators::Listed> Operators::list() const {
+  std::vector<Listed> listed;
+  for (auto& [key, versions] : rows_) {
+    listed.push_back({key.first, key.second, {}});
+    for (auto& [since, run] : versions) listed.back().versions.push_back(since);
+  }
+  return listed;
+}
+
 const Operators& operators() {
   static const Operators& table = *[] {  // never destroyed: threads may outlive main
     auto& t = *new Operators;

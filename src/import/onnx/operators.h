@@ -116,6 +116,13 @@ class Operators {
   int64_t first_version(const std::string& domain, const std::string& name) const;
   std::vector<std::string> near(const std::string& name) const;
 
+  struct Listed {
+    std::string domain, name;
+    std::vector<int64_t> versions;  // of the domain, from which on it is another operator; ascending
+  };
+  // By domain (ONNX's own first) and name.
+  std::vector<Listed> list() const;
+
  private:
   std::map<std::pair<std::string, std::string>, std::map<int64_t, ImportOp>> rows_;
 };
