@@ -123,7 +123,7 @@ void check_divisor(BodyBuilder& b, S divisor, const IndexCheck& check) {
 
 IndexCheck Lowering::divisor_check(const graph::Node& n, DType compute) {
   if (!n.op->divides || !is_int(compute) || !options_.checks() || facts().device.is_cuda()) return {};
-  if (auto* e = std::get_if<Expr>(&n.args[1]); e && *e != Expr(0)) return {};
+  if (auto* e = std::get_if<Expr>(&n.args[1]); e && e->is_const() && *e != Expr(0)) return {};
   IndexCheck out;
   out.faults = program_.faults();
   out.site = program_.site({std::string(ops::plain_name(*n.op)), n.where, IndexSite::kDivisor});

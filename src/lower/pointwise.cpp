@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/mutants.h"
 #include "lower/lowering.h"
+#include "ops/row_text.h"
 
 namespace toroid::lower {
 
@@ -41,6 +42,7 @@ class WorkCounter : public ScalarBuilder {
 struct PointwiseOperand {
   const Lazy* lazy = nullptr;  // nullptr: a number
   Number number;
+  std::optional<Expr> size;  // the number, where it follows from sizes that are open
   bool condition = false;
 };
 
@@ -64,8 +66,20 @@ bool widens_dear(const Lowering& l, const graph::Node& n) {
   return narrow.over_template || (is_half(narrow.dtype) && l.uses(*source) == 1 && Lowering::is_dear(narrow));
 }
 
+namespace {
+
+// Formulas read a Scalar when they are written down. One that follows from open sizes is an operand, which the overload of tensors has.
+const ops::Op& with_operand(const graph::Node& n) {
+  const auto* number = n.args.size() > 1 ? std::get_if<Expr>(&n.args[1]) : nullptr;
+  if (!number || number->is_const() || n.op->schema.params[1].type == ops::ParamType::Tensor) return *n.op;
+  const ops::Op* other = ops::table().find(ops::base_name(*n.op) + ".Tensor");
+  return other && other->formula && other->schema.params.size() == n.args.size() ? *other : *n.op;
+}
+
+}  // namespace
+
 void lower_pointwise(Lowering& l, const graph::Node& n) {
-  const ops::Op& op = *n.op;
+  const ops::Op& op = with_operand(n);
   const bool widens = widens_dear(l, n);
   if (widens) l.realize(std::get<graph::Value*>(n.args[0]));
   std::vector<PointwiseOperand> operands;
@@ -83,8 +97,10 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
     if (auto* v = std::get_if<graph::Value*>(&a))
       o.lazy = &l.value(*v);
     else if (auto* e = std::get_if<Expr>(&a)) {
-      if (!e->is_const()) return l.lower_extern(n);
-      o.number = Number::of(e->constant());
+      if (e->is_const())
+        o.number = Number::of(e->constant());
+      else
+        o.size = *e;
     } else if (auto* d = std::get_if<double>(&a))
       o.number = Number::of(*d);
     else if (auto* t = std::get_if<bool>(&a))
@@ -135,7 +151,10 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
     std::vector<S> inputs;
     for (auto& [lazy, o] : captured) {
       DType want = o.condition ? DType::Bool : compute;
-      inputs.push_back(o.lazy ? cast(lazy.at(b, broadcast_index(lazy, index)), want) : b.constant(want, o.number));
+      if (o.lazy)
+        inputs.push_back(cast(lazy.at(b, broadcast_index(lazy, index)), want));
+      else
+        inputs.push_back(o.size ? cast(b.index(*o.size), want) : b.constant(want, o.number));
     }
     if (check.site >= 0) check_divisor(b, divisor < 0 ? lit(inputs[0], 0) : inputs[static_cast<size_t>(divisor)], check);
     S s = formula(b, std::move(inputs));

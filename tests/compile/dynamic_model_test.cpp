@@ -59,6 +59,40 @@ TEST(DynamicModel, NumbersFromDataBecomeSizes) {
 }
 
 // No input has the symbol itself as a size.
+// Numbers that follow from open sizes are operands as others are: kernels compute them, for every dtype.
+TEST(DynamicModel, NumbersThatFollowFromSizes) {
+  const std::string text = R"(graph "n"(%x: f32[s0, s1], %n: i64[], %h: bf16[s1]) symbols(s0 in 0..inf, s1 in 1..inf) {
+  %a: f32[s0, s1] = add.Tensor(%x, s0)
+  %b: f32[s0, s1] = div.Tensor(%a, s1)
+  %c: i64[] = add.Tensor(%n, s0*s1)
+  %d: i64[] = div.Tensor_mode(%c, s1 + 1, rounding_mode="floor")
+  %e: bool[s0, s1] = lt.Scalar(%b, s0)
+  %f: bf16[s1] = mul.Tensor(%h, s1)
+  return %b, %c, %d, %e, %f
+})";
+  const auto reference = graph::parse(text);
+  auto model = front::compile_model(graph::parse(text));
+  EXPECT_EQ(model.report().host_calls, 0u);
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{3, 4}, {1, 1}, {0, 5}, {17, 2}}) {
+    std::vector<Tensor> inputs = {Tensor::full({rows, columns}, 2.5, DType::F32), Tensor::full({}, 40, DType::I64),
+                                  Tensor::full({columns}, 3, DType::BF16)};
+    const auto got = model.run(inputs), want = graph::interpret(*reference, inputs);
+    for (size_t i = 0; i < want.size(); ++i)
+      EXPECT_EQ(got[i].to_vector(), want[i].to_vector()) << "result " << i << " of " << rows << " rows";
+  }
+}
+
+// A divisor that may be 0 is looked at, also where it is a number.
+TEST(DynamicModel, ADivisorThatIsASizeOfNothing) {
+  auto model = front::compile_model(graph::parse(R"(graph "n"(%x: f32[s0, 3], %n: i64[2]) symbols(s0 in 0..inf) {
+  %d: i64[2] = div.Tensor_mode(%n, s0, rounding_mode="floor")
+  return %d
+})"));
+  const Tensor n = Tensor::full({2}, 7, DType::I64);
+  EXPECT_EQ(model.run(std::vector<Tensor>{Tensor::full({2, 3}, 0, DType::F32), n})[0].to_vector()[0], 3);
+  EXPECT_TRUE(test::contains(test::user_error([&] { model.run(std::vector<Tensor>{Tensor::full({0, 3}, 0, DType::F32), n}); }), "zero"));
+}
+
 TEST(DynamicModel, SizesMayBeExpressionsAlone) {
   graph::Graph g;
   Expr s = sym::symbol("s0", 2, 8);
