@@ -397,7 +397,7 @@ class Measuring {
       for (double l : rounds_.logs(look_.of[i]))
         if (!std::isnan(l)) ns.push_back(std::exp(l));
       m.rounds = ns.size();
-      if (ns.empty()) continue;  // the budget ended the first round
+      if (ns.empty() || m.failed) continue;  // the budget ended the first round; what ran for a while before it failed has no time
       m.median_ns = median(ns);
       m.spread = median_deviation(ns) / m.median_ns;
       m.ratio = std::exp(look_.ratio[i].centre);
