@@ -1,7 +1,9 @@
 // A decoding step of a language model as a package for a GPU: made without one, and started from nothing.
-//   bench_gpu_package save FILE [model] [layers] [target]    llama-7b, all layers, sm_90a; run it with CUDA_VISIBLE_DEVICES= to hide the
-//   GPU bench_gpu_package start FILE [nanoseconds]               since the epoch, when the process was begun: date +%s%N bench_gpu_package
-//   jit [model] [layers]                   the same step compiled here, for the time of a step
+//   bench_gpu_package save FILE [model] [layers] [target]    llama-7b, all layers, sm_90a; CUDA_VISIBLE_DEVICES= hides the GPU
+//   bench_gpu_package start FILE [nanoseconds]               since the epoch, when the process was begun: date +%s%N
+//   bench_gpu_package jit [model] [layers]                   the same step compiled here, for the time of a step
+//   bench_gpu_package warm [model] [layers]                  from weights on the GPU to the first token by a compiled function: the second
+//                                                            process finds the program in the cache
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "device/cuda/gpu.h"
 #include "exec/run/executable.h"
 #include "package/package.h"
+#include "toroid/cache.h"
 #include "toroid/compile.h"
 #include "toroid/nn.h"
 #include "toroid/save_package.h"
@@ -25,10 +28,10 @@ constexpr int64_t kPositions = 1024, kPosition = 1000;
 Tensor number(const std::vector<int64_t>& sizes, double value) { return Tensor::full(sizes, value, DType::I64); }
 std::vector<Tensor> inputs() { return {number({1, 1}, 7), number({1}, kPosition)}; }
 
-std::unique_ptr<nn::LlamaForCausalLM> build(int argc, char** argv, int at) {
+std::unique_ptr<nn::LlamaForCausalLM> build(int argc, char** argv, int at, const Device& device = Device::cpu()) {
   nn::LlamaConfig c = nn::LlamaConfig::preset(argc > at ? argv[at] : "llama-7b");
   if (argc > at + 1) c.num_hidden_layers = std::atoi(argv[at + 1]);
-  auto model = std::make_unique<nn::LlamaForCausalLM>(c, nn::Init(1, DType::BF16));
+  auto model = std::make_unique<nn::LlamaForCausalLM>(c, nn::Init(1, DType::BF16, device));
   model->allocate_cache(1, kPositions);
   return model;
 }
@@ -103,15 +106,36 @@ void jit(int argc, char** argv) {
   fmt::print("compiled here: a step {:.3f} ms; logits {:.6f} {:.6f}\n", step_ms([&] { step(in[0], in[1]); }), values[0], values[1]);
 }
 
+void warm(int argc, char** argv) {
+  const auto model = build(argc, argv, 2, Device::cuda());
+  std::vector<Tensor> in;
+  for (auto& t : inputs()) in.push_back(t.to(Device::cuda()));
+  synchronize(Device::cuda());
+  Stopwatch watch;
+  auto step = compile([&](const Tensor& ids, const Tensor& at) { return model->forward_cached(ids, at); }, {.mode = Mode::ReduceOverhead});
+  std::vector<double> ms;
+  for (int i = 0; i < 4; ++i) {
+    step(in[0], in[1]);
+    ms.push_back(watch.lap());  // the host has its work behind it
+    synchronize(Device::cuda());
+    ms.push_back(watch.lap());
+  }
+  const auto c = program_cache_counters();
+  fmt::print(
+      "{}: first call {:.1f} + {:.1f} ms (host, then the GPU alone), second {:.2f} + {:.2f}, third {:.2f} + {:.2f}; a step {:.3f} ms {}\n",
+      c.hits ? "found" : "compiled", ms[0], ms[1], ms[2], ms[3], ms[4], ms[5], step_ms([&] { step(in[0], in[1]); }), c.problem);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   const std::string what = argc > 1 ? argv[1] : "";
-  TOROID_USER_CHECK((what == "save" && argc > 2) || (what == "start" && argc > 2) || what == "jit",
-                    "expected save FILE, start FILE or jit; the head of bench/gpu_package.cpp says what each does");
+  TOROID_USER_CHECK((what == "save" && argc > 2) || (what == "start" && argc > 2) || what == "jit" || what == "warm",
+                    "expected save FILE, start FILE, jit or warm; the head of bench/gpu_package.cpp says what each does");
   if (what == "save") save(argc, argv);
   if (what == "start") start(argc, argv);
   if (what == "jit") jit(argc, argv);
+  if (what == "warm") warm(argc, argv);
 } catch (const std::exception& e) {
   fmt::print(stderr, "{}\n", e.what());
   return 1;
