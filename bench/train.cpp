@@ -291,7 +291,22 @@ void block(const Setting& s) {
   report(s, name, (6 * tokens * weights + attention) / 1e12, "Tflop", [&] { return step()[0]; });
 }
 
-// Gradients by what kernels take, beside a copy.
+// What the kernels of a call take, the median of the rounds; `prepare` runs before each.
+double kernel_ns(
+    const Setting& s, const Step& call, const std::function<void()>& prepare = [] {}) {
+  std::vector<int64_t> ns;
+  for (int i = 0; i < s.warm + s.rounds; ++i) {
+    prepare();
+    synchronize(s.device);
+    ns.push_back(sum_of(kernels_of(s, call)));
+  }
+  ns.erase(ns.begin(), ns.begin() + s.warm);
+  std::sort(ns.begin(), ns.end());
+  return static_cast<double>(ns[ns.size() / 2]);
+}
+
+// Gradients by what kernels take, beside a copy: with what the forward keeps (backward() of a compiled function, as PyTorch has it), and
+// from the inputs alone, statistics included (vjp).
 void norms(const Setting& s) {
   const int64_t n = 8192;
   const nn::Init init(1, DType::BF16, s.device);
@@ -313,15 +328,32 @@ void norms(const Setting& s) {
           return vjp([&] { return std::vector{c.function()}; }, c.by, std::vector{g}).second;
         },
         config_of(c.name));
-    std::vector<int64_t> ns;
-    for (int i = 0; i < s.warm; ++i) step();
-    for (int i = 0; i < s.rounds; ++i) ns.push_back(sum_of(kernels_of(s, [&] { return step()[0]; })));
-    std::sort(ns.begin(), ns.end());
-    const double median = static_cast<double>(ns[ns.size() / 2]), bytes = (c.function ? 3.0 : 2.0) * 2 * static_cast<double>(n * n);
-    fmt::print(R"({{"op": "{}{} 8192x8192 bf16", "mode": "toroid", "ms": {:.4f}, "GBps": {:.0f}}})"
-               "\n",
-               c.name, c.function ? " backward" : "", median / 1e6, bytes / median);
-    std::fflush(stdout);
+    const auto tell = [&](const char* what, double ns) {
+      const double bytes = (c.function ? 3.0 : 2.0) * 2 * static_cast<double>(n * n);
+      fmt::print(R"({{"op": "{}{} 8192x8192 bf16", "mode": "toroid", "ms": {:.4f}, "GBps": {:.0f}}})"
+                 "\n",
+                 c.name, what, ns / 1e6, bytes / ns);
+      std::fflush(stdout);
+    };
+    tell(c.function ? " vjp" : "", kernel_ns(s, [&] { return step()[0]; }));
+    if (!c.function) continue;
+    for (Tensor t : c.by) t.requires_grad_(true);
+    auto forward = compile(c.function, config_of(c.name));
+    Tensor y;
+    const Step backward = [&] {
+      y.backward(g);
+      return y;
+    };
+    const auto prepare = [&] {
+      for (const Tensor& t : c.by) t.zero_grad();
+      y = forward();
+    };
+    tell(" backward", kernel_ns(s, backward, prepare));
+    if (s.kernels) {
+      prepare();
+      print_kernels(s, backward);
+    }
+    for (Tensor t : c.by) t.requires_grad_(false);
   }
 }
 

@@ -21,6 +21,8 @@ using loop::Step;
 constexpr int kBlock = 256, kWarp = 32;
 constexpr int kLongBlock = 512;              // of rows that do not fit registers, and of columns
 constexpr int64_t kKept = 64;                // registers that kept values may take
+constexpr int64_t kKeptAtEase = 16;          // so many leave room for other blocks
+constexpr int64_t kKeptByThree = 32;         // by three large blocks on a multiprocessor: what spills then costs less than two blocks
 constexpr int64_t kProcessors = 132;         // of a large GPU
 constexpr int64_t kThreads = 2048;           // that each of them runs at once
 constexpr int64_t kSharing = 1536;           // the same of threads that share rows: 42 registers each
@@ -138,6 +140,7 @@ int choose_blocks(const CudaPlan& p) {
   if (p.splits == 1 && p.repeats == 0) return 0;
   if (p.kept_bytes > 0) return 2;
   int64_t blocks = p.splits > 1 ? sharing(p) / p.block : blocks_at_once(p);
+  if (blocks == 0 && p.block == kLongBlock && p.repeats > 0 && kept_registers(p) <= kKeptByThree) return 3;
   if (blocks == 0) blocks = kBusy / p.block;
   return blocks > 1 && kept_registers(p) <= registers_beside(p, blocks) ? static_cast<int>(blocks) : 0;
 }
@@ -165,6 +168,9 @@ void plan_rows(CudaPlan& p, int threads, const CudaLoopTarget& target) {
   const int64_t vectors = std::max<int64_t>(n.value_or(0) / p.vector, 1);
   p.row_threads = threads > 0 ? threads : n ? choose_row_threads(p, vectors) : kBlock;
   if (n && *n > 0) keep_row(p, vectors, p.row_threads, p.row_threads > 512 ? kKept / 2 : kKept);
+  // While one block waits for its row, others compute: more threads keep less each.
+  const bool may_grow = threads == 0 && n && p.row_threads == kBlock && vectors % kLongBlock == 0;
+  if (may_grow && (p.repeats == 0 || kept_registers(p) > kKeptAtEase)) keep_row(p, vectors, kLongBlock, kKept);
   const bool is_long = p.row_threads > kLongBlock || p.repeats == 0;
   if (is_long) {  // can it be walked once as it comes?
     const CudaPlan kept = p;

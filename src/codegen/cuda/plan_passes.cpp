@@ -21,25 +21,49 @@ int64_t registers_of(const CudaPlan& p, int k) {
   return packed ? (p.vector * bytes + 3) / 4 : p.vector * ((bytes + 3) / 4);
 }
 
-// Registers to keep what a value can be computed from again cheaply: itself, or what its operands can be.
-static int64_t registers_behind(const CudaPlan& p, int k) {
-  if (is_heavy(p.step(k))) return registers_of(p, k);
-  int64_t sum = 0;
-  loop::for_each_use(p.step(k), [&](size_t u) {
-    if (p.varies[u] && p.body.steps[u].step != Step::Reduce) sum += registers_behind(p, static_cast<int>(u));
-  });
-  return std::min(sum, registers_of(p, k));
-}
+namespace {
 
-// Should a value that a later pass needs again be kept, or computed from others that are?
-static bool is_kept(const CudaPlan& p, int k) {
-  if (is_heavy(p.step(k))) return true;
-  int64_t sum = 0;
-  loop::for_each_use(p.step(k), [&](size_t u) {
-    if (p.varies[u] && p.body.steps[u].step != Step::Reduce) sum += registers_behind(p, static_cast<int>(u));
-  });
-  return registers_of(p, k) < sum;
-}
+// What values that a later pass needs again can be computed from cheaply.
+class Sources {
+ public:
+  explicit Sources(const CudaPlan& p) : p_(p), known_(p.body.steps.size()) {}
+
+  // Should the value itself be kept, or computed from others that are?
+  bool is_kept(int k) { return is_heavy(p_.step(k)) || registers_of(p_, k) < registers(behind_operands(k)); }
+
+ private:
+  int64_t registers(const std::set<int>& values) const {
+    int64_t sum = 0;
+    for (int k : values) sum += registers_of(p_, k);
+    return sum;
+  }
+
+  std::set<int> behind_operands(int k) {
+    std::set<int> all;
+    loop::for_each_use(p_.step(k), [&](size_t u) {
+      if (!p_.varies[u] || p_.body.steps[u].step == Step::Reduce) return;
+      const std::set<int>& of_one = behind(static_cast<int>(u));
+      all.insert(of_one.begin(), of_one.end());
+    });
+    return all;
+  }
+
+  // The values to keep so that this one can be computed: itself, or what takes no more registers.
+  const std::set<int>& behind(int k) {
+    std::optional<std::set<int>>& known = known_[static_cast<size_t>(k)];
+    if (!known) {
+      std::set<int> found = is_heavy(p_.step(k)) ? std::set<int>{k} : behind_operands(k);
+      if (registers(found) > registers_of(p_, k)) found = {k};
+      known = std::move(found);
+    }
+    return *known;
+  }
+
+  const CudaPlan& p_;
+  std::vector<std::optional<std::set<int>>> known_;
+};
+
+}  // namespace
 
 // The sum of exp(x - m) that step k is.
 static std::optional<OnlineSum> sum_of_powers(const CudaPlan& p, int k) {
@@ -76,6 +100,7 @@ void find_online(CudaPlan& p) {
 void plan_passes(CudaPlan& p, bool keep) {
   p.keeps.clear();
   assign_work(p.passes, p.body, p.pass, p.varies);
+  Sources sources(p);
   std::set<int> computed(p.early.begin(), p.early.end()), kept;
   computed.insert(p.early_constants.begin(), p.early_constants.end());
   for (CudaPass& pass : p.passes) {
@@ -83,7 +108,7 @@ void plan_passes(CudaPlan& p, bool keep) {
     std::vector<int> work;
     auto need = [&](int k) {
       if (!p.varies[static_cast<size_t>(k)] || p.step(k).step == Step::Reduce || steps.count(k) || reads.count(k)) return;
-      if (keep && computed.count(k) && is_kept(p, k)) {
+      if (keep && computed.count(k) && sources.is_kept(k)) {
         reads.insert(k);
         kept.insert(k);
       } else {
