@@ -2,6 +2,7 @@
 #include "base/std_errors.h"
 #include "exec/specs.h"
 #include "front/compile_model.h"
+#include "front/outside.h"
 #include "import/pt2_importer.h"
 #include "import/safetensors.h"
 #include "toroid/model.h"
@@ -54,10 +55,16 @@ Model::Impl& Model::impl() const {
   return *impl_;
 }
 
-std::vector<Tensor> Model::run(std::span<const Tensor> inputs) { return impl().compiled.run(inputs); }
+std::vector<Tensor> Model::run(std::span<const Tensor> inputs) {
+  Impl& i = impl();
+  const front::OutsideOfGraphs outside("a loaded model", inputs);
+  return i.compiled.run(inputs);
+}
 std::map<std::string, Tensor> Model::run(const std::map<std::string, Tensor>& inputs) {
   Impl& i = impl();
-  return exec::by_name(i.outputs, i.compiled.run(exec::in_order(i.inputs, inputs, "the model")), "the model");
+  const std::vector<Tensor> in_order = exec::in_order(i.inputs, inputs, "the model");
+  const front::OutsideOfGraphs outside("a loaded model", in_order);
+  return exec::by_name(i.outputs, i.compiled.run(in_order), "the model");
 }
 
 const std::vector<TensorSpec>& Model::inputs() const { return impl().inputs; }

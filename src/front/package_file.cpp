@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/std_errors.h"
 #include "exec/specs.h"
+#include "front/outside.h"
 #include "package/package.h"
 #include "toroid/package.h"
 
@@ -78,12 +79,18 @@ void PackageFile::swap_weights(const std::string& path) const {
 
 void PackageFile::verify() const { opened(package_).verify(); }
 
-std::vector<Tensor> PackageSession::run(std::span<const Tensor> inputs) { return begun(session_).run(inputs); }
+std::vector<Tensor> PackageSession::run(std::span<const Tensor> inputs) {
+  package::Session& session = begun(session_);
+  const front::OutsideOfGraphs outside("a session of a package", inputs);
+  return session.run(inputs);
+}
 
 std::map<std::string, Tensor> PackageSession::run(const std::map<std::string, Tensor>& inputs) {
   package::Session& session = begun(session_);
   const Signature& s = signature();
-  return exec::by_name(s.outputs, session.run(exec::in_order(s.inputs, inputs, s.name)), s.name);
+  const std::vector<Tensor> in_order = exec::in_order(s.inputs, inputs, s.name);
+  const front::OutsideOfGraphs outside("a session of a package", in_order);
+  return exec::by_name(s.outputs, session.run(in_order), s.name);
 }
 
 const PackageSession::Signature& PackageSession::signature() const {
