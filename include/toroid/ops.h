@@ -124,7 +124,7 @@ Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01, Where where = W
 Tensor elu(const Tensor& x, double alpha = 1, Where where = Where::current());
 Tensor selu(const Tensor& x, Where where = Where::current());
 // approximate: "none" (by erf) or "tanh".
-Tensor gelu(const Tensor& x, std::string_view approximate = "none", Where where = Where::current());
+Tensor gelu(const Tensor& x, Word approximate = "none", Where where = Where::current());
 Tensor silu(const Tensor& x, Where where = Where::current());
 Tensor mish(const Tensor& x, Where where = Where::current());
 Tensor sigmoid(const Tensor& x, Where where = Where::current());
@@ -142,7 +142,8 @@ Tensor dropout(const Tensor& x, double p, bool train, Where where = Where::curre
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
 Tensor clamp(const Tensor& x, std::optional<double> min, std::optional<double> max = std::nullopt, Where where = Where::current());
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value, Where where = Where::current());
-Tensor nan_to_num(const Tensor& x, std::optional<double> nan = 0, Where where = Where::current());
+Tensor nan_to_num(const Tensor& x, std::optional<double> nan = std::nullopt, std::optional<double> posinf = std::nullopt,
+                  std::optional<double> neginf = std::nullopt, Where where = Where::current());
 
 // ---- matrix products --------------------------------------------------------------------------------------------------------------
 // Vectors, matrices and batches of them, as numpy's matmul.
@@ -156,7 +157,7 @@ Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta = 1,
 Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1, Where where = Where::current());
 // x [..., in] times the transpose of weight [out, in], plus bias [out] when it is defined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Where where = Where::current());
-Tensor einsum(std::string_view equation, const std::vector<Tensor>& tensors, Where where = Where::current());
+Tensor einsum(Word equation, const std::vector<Tensor>& tensors, Where where = Where::current());
 
 // ---- neural network layers --------------------------------------------------------------------------------------------------------
 // Over the last dimensions, which must have the sizes normalized_shape; weight and bias may be undefined.
@@ -190,17 +191,24 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
                                     bool enable_gqa = false, Where where = Where::current());
 // Rows of weight [entries, width] picked by integer indices.
 Tensor embedding(const Tensor& weight, const Tensor& indices, Where where = Where::current());
-// reduction: "none", "mean" or "sum".
-Tensor mse_loss(const Tensor& x, const Tensor& target, std::string_view reduction = "mean", Where where = Where::current());
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::string_view reduction = "mean", Where where = Where::current());
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = "mean", Where where = Where::current());
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction = "mean", Where where = Where::current());
+// x over max(its norm along dim, eps).
+Tensor normalize(const Tensor& x, double p = 2, int64_t dim = 1, double eps = 1e-12, Where where = Where::current());
 
 // ---- reductions; no dims means all of them ----------------------------------------------------------------------------------------
-Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
-Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
+// dtype: what the elements are converted to before.
+Tensor sum(const Tensor& x, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
+Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
 Tensor amax(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
 Tensor amin(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
 Tensor var(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false, Where where = Where::current());
 Tensor std_dev(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false, Where where = Where::current());
+// The variance or deviation, and the mean.
+std::pair<Tensor, Tensor> var_mean(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                                   Where where = Where::current());
+std::pair<Tensor, Tensor> std_mean(const Tensor& x, const Dims& dims = {}, double correction = 1, bool keepdim = false,
+                                   Where where = Where::current());
 Tensor any(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
 Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
 // all(isclose(a, b, ...)), read as a value.
@@ -221,6 +229,8 @@ Tensor cumsum(const Tensor& x, int64_t dim, Where where = Where::current());
 Tensor cumprod(const Tensor& x, int64_t dim, Where where = Where::current());
 std::pair<Tensor, Tensor> sort(const Tensor& x, int64_t dim = -1, bool descending = false, Where where = Where::current());
 Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false, Where where = Where::current());
+// The different elements in ascending order, where each element of x is among them, and how often each occurs.
+std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& x, Where where = Where::current());
 std::pair<Tensor, Tensor> topk(const Tensor& x, const SymInt& k, int64_t dim = -1, bool largest = true, Where where = Where::current());
 
 // ---- shapes; views where PyTorch makes views --------------------------------------------------------------------------------------
@@ -237,12 +247,15 @@ Tensor squeeze(const Tensor& x, const Dims& dims = {}, Where where = Where::curr
 Tensor expand(const Tensor& x, const SizeList& sizes, Where where = Where::current());
 Tensor repeat(const Tensor& x, const SizeList& repeats, Where where = Where::current());
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim, Where where = Where::current());
+// Each part along dim (or of the flattened x) as often as `repeats` says.
+Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim = {}, Where where = Where::current());
 Tensor select(const Tensor& x, int64_t dim, const SymInt& index, Where where = Where::current());
 Tensor slice(const Tensor& x, int64_t dim, std::optional<SymInt> start = std::nullopt, std::optional<SymInt> end = std::nullopt,
              int64_t step = 1, Where where = Where::current());
 Tensor narrow(const Tensor& x, int64_t dim, const SymInt& start, const SymInt& length, Where where = Where::current());
 Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1, Where where = Where::current());
 std::vector<Tensor> split(const Tensor& x, const SymInt& size, int64_t dim = 0, Where where = Where::current());
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0, Where where = Where::current());
 std::vector<Tensor> split_with_sizes(const Tensor& x, const SizeList& sizes, int64_t dim = 0, Where where = Where::current());
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim = 0, Where where = Where::current());
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0, Where where = Where::current());
@@ -253,7 +266,7 @@ Tensor roll(const Tensor& x, const SizeList& shifts, const Dims& dims = {}, Wher
 Tensor tril(const Tensor& x, int64_t diagonal = 0, Where where = Where::current());
 Tensor triu(const Tensor& x, int64_t diagonal = 0, Where where = Where::current());
 // Widths from the last dimension backwards: {left, right, top, bottom, ...}. mode: "constant", "reflect", "replicate" or "circular".
-Tensor pad(const Tensor& x, const SizeList& widths, std::string_view mode = "constant", double value = 0, Where where = Where::current());
+Tensor pad(const Tensor& x, const SizeList& widths, Word mode = "constant", double value = 0, Where where = Where::current());
 Tensor contiguous(const Tensor& x, Where where = Where::current());
 Tensor clone(const Tensor& x, Where where = Where::current());
 Tensor detach(const Tensor& x, Where where = Where::current());
@@ -280,9 +293,25 @@ Tensor full(const SizeList& sizes, double value, DType dtype = DType::F32, std::
 Tensor zeros(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 Tensor ones(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 Tensor arange(const SymInt& end, DType dtype = DType::I64, std::optional<Device> device = {}, Where where = Where::current());
-Tensor arange(const SymInt& start, const SymInt& end, const SymInt& step, DType dtype = DType::I64, std::optional<Device> device = {},
+Tensor arange(const SymInt& start, const SymInt& end, const SymInt& step = 1, DType dtype = DType::I64, std::optional<Device> device = {},
               Where where = Where::current());
+// Where one of the numbers is no integer.
+template <class... N>
+concept OneIsReal = (std::is_arithmetic_v<N> && ...) && (std::floating_point<N> || ...);
+namespace detail {
+Tensor arange_of_reals(double start, double end, double step, DType dtype, const std::optional<Device>& device, Where where);
+}
+template <std::floating_point F>
+Tensor arange(F end, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current()) {
+  return detail::arange_of_reals(0, static_cast<double>(end), 1, dtype, device, where);
+}
+template <class A, class B, class C = int>
+requires OneIsReal<A, B, C> Tensor arange(A start, B end, C step = 1, DType dtype = DType::F32, std::optional<Device> device = {},
+                                          Where where = Where::current()) {
+  return detail::arange_of_reals(static_cast<double>(start), static_cast<double>(end), static_cast<double>(step), dtype, device, where);
+}
 Tensor eye(const SymInt& n, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
+Tensor eye(const SymInt& n, const SymInt& m, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 // A 0-d tensor.
 Tensor scalar_tensor(double value, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 Tensor empty_like(const Tensor& x, Where where = Where::current());

@@ -1,6 +1,8 @@
 // What the functions of toroid/ops.h take: operands, sizes and dimensions.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -60,6 +62,38 @@ class Dims {
 
  private:
   std::vector<int64_t> values_;
+};
+
+// One of the words that an operation knows. From text alone: the number 0 is no empty pointer here.
+class Word {
+ public:
+  Word(const char* text) : text_(text) {}         // NOLINT
+  Word(std::string_view text) : text_(text) {}    // NOLINT
+  Word(const std::string& text) : text_(text) {}  // NOLINT
+  template <std::integral I>
+  Word(I) = delete;
+  Word(std::nullptr_t) = delete;
+  operator std::string_view() const { return text_; }  // NOLINT
+  explicit operator std::string() const { return std::string(text_); }
+
+ private:
+  std::string_view text_;
+};
+
+// What a loss makes of its elements: "none", "mean" or "sum", or the numbers 0, 1 and 2 that ATen has for these.
+class Reduction {
+ public:
+  template <class T>
+  requires std::convertible_to<T, std::string_view> Reduction(const T& name) : name_(name) {}  // NOLINT
+  template <std::integral I>
+  Reduction(I number) : number_(detail::to_int64(number)) {}  // NOLINT
+  Reduction(std::nullptr_t) = delete;
+  // As ATen has it. UserError for another word or number, naming the operation and the place.
+  int64_t number(std::string_view op, const std::source_location& where) const;
+
+ private:
+  std::string_view name_;
+  int64_t number_ = -1;
 };
 
 using Where = std::source_location;

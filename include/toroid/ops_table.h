@@ -18,12 +18,12 @@ Tensor rsub(const Operand& self, const Operand& other, const Operand& alpha = 1,
 Tensor multiply(const Operand& self, const Operand& other, Where where = Where::current());
 // The quotient of the elements; integers give floats unless rounding_mode is "trunc" or "floor".
 Tensor divide(const Operand& self, const Operand& other, Where where = Where::current());
-Tensor divide(const Tensor& self, const Tensor& other, std::optional<std::string_view> rounding_mode = {}, Where where = Where::current());
-Tensor divide(const Tensor& self, const Operand& other, std::optional<std::string_view> rounding_mode = {}, Where where = Where::current());
+Tensor divide(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode = {}, Where where = Where::current());
+Tensor divide(const Tensor& self, const Operand& other, std::optional<Word> rounding_mode = {}, Where where = Where::current());
 // The quotient of the elements; integers give floats unless rounding_mode is "trunc" or "floor".
 Tensor true_divide(const Operand& self, const Operand& other, Where where = Where::current());
 // The quotient of the elements; integers give floats unless rounding_mode is "trunc" or "floor".
-Tensor div(const Tensor& self, const Tensor& other, std::optional<std::string_view> rounding_mode, Where where = Where::current());
+Tensor div(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode, Where where = Where::current());
 // The remainder of the division, with the sign of the dividend.
 Tensor fmod(const Operand& self, const Operand& other, Where where = Where::current());
 // The power, computed in double precision.
@@ -410,8 +410,6 @@ Tensor logspace(const Operand& start, const Operand& end, const SymInt& steps, d
 Tensor logspace(const Tensor& start, const Tensor& end, const SymInt& steps, double base = 10, std::optional<DType> dtype = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
 Tensor logspace(const Tensor& start, const Operand& end, const SymInt& steps, double base = 10, std::optional<DType> dtype = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
 Tensor logspace(const Operand& start, const Tensor& end, const SymInt& steps, double base = 10, std::optional<DType> dtype = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
-// The identity matrix [n, n], or [n, m].
-Tensor eye(const SymInt& n, const SymInt& m, std::optional<DType> dtype, std::optional<Device> device, std::optional<bool> pin_memory, Where where = Where::current());
 // The indices [2, count] of a matrix's lower triangle.
 Tensor tril_indices(const SymInt& row, const SymInt& col, const SymInt& offset = 0, std::optional<DType> dtype = {}, std::optional<Device> device = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
 // The indices [2, count] of a matrix's upper triangle.
@@ -440,18 +438,6 @@ Tensor fft_fftfreq(const SymInt& n, double d = 1, std::optional<DType> dtype = {
 Tensor fft_rfftfreq(const SymInt& n, double d = 1, std::optional<DType> dtype = {}, std::optional<Device> device = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
 // A hash of the elements, over all or along dimensions.
 Tensor hash_tensor(const Tensor& self, const Dims& dim = {}, bool keepdim = false, const SymInt& mode = 0, Where where = Where::current());
-// The standard deviation along dimensions; the divisor is the count less correction.
-Tensor std_dev(const Tensor& self, bool unbiased = true, Where where = Where::current());
-Tensor std_dev(const Tensor& self, const Dims& dim, bool unbiased, bool keepdim = false, Where where = Where::current());
-Tensor std_dev_correction(const Tensor& self, const Dims& dim = {}, const std::optional<Operand>& correction = {}, bool keepdim = false, Where where = Where::current());
-// The variance and the mean along dimensions.
-std::pair<Tensor, Tensor> var_mean(const Tensor& self, bool unbiased = true, Where where = Where::current());
-std::pair<Tensor, Tensor> var_mean(const Tensor& self, const Dims& dim, bool unbiased, bool keepdim = false, Where where = Where::current());
-std::pair<Tensor, Tensor> var_mean_correction(const Tensor& self, const Dims& dim = {}, const std::optional<Operand>& correction = {}, bool keepdim = false, Where where = Where::current());
-// The standard deviation and the mean along dimensions.
-std::pair<Tensor, Tensor> std_mean(const Tensor& self, bool unbiased = true, Where where = Where::current());
-std::pair<Tensor, Tensor> std_mean(const Tensor& self, const Dims& dim, bool unbiased, bool keepdim = false, Where where = Where::current());
-std::pair<Tensor, Tensor> std_mean_correction(const Tensor& self, const Dims& dim = {}, const std::optional<Operand>& correction = {}, bool keepdim = false, Where where = Where::current());
 // The largest element; along dim also its index; of two tensors the larger elements.
 Tensor max(const Tensor& self, const Tensor& other, Where where = Where::current());
 // The smallest element; along dim also its index; of two tensors the smaller elements.
@@ -494,11 +480,11 @@ std::pair<Tensor, Tensor> mode(const Tensor& self, int64_t dim = -1, bool keepdi
 // The k-th smallest value along dim, and its index.
 std::pair<Tensor, Tensor> kthvalue(const Tensor& self, const SymInt& k, int64_t dim = -1, bool keepdim = false, Where where = Where::current());
 // The q-th quantiles along dim, interpolated.
-Tensor quantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim = {}, bool keepdim = false, std::string_view interpolation = "linear", Where where = Where::current());
-Tensor quantile(const Tensor& self, double q, std::optional<int64_t> dim = {}, bool keepdim = false, std::string_view interpolation = "linear", Where where = Where::current());
+Tensor quantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim = {}, bool keepdim = false, Word interpolation = "linear", Where where = Where::current());
+Tensor quantile(const Tensor& self, double q, std::optional<int64_t> dim = {}, bool keepdim = false, Word interpolation = "linear", Where where = Where::current());
 // The q-th quantiles of the elements that are not NaN.
-Tensor nanquantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim = {}, bool keepdim = false, std::string_view interpolation = "linear", Where where = Where::current());
-Tensor nanquantile(const Tensor& self, double q, std::optional<int64_t> dim = {}, bool keepdim = false, std::string_view interpolation = "linear", Where where = Where::current());
+Tensor nanquantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim = {}, bool keepdim = false, Word interpolation = "linear", Where where = Where::current());
+Tensor nanquantile(const Tensor& self, double q, std::optional<int64_t> dim = {}, bool keepdim = false, Word interpolation = "linear", Where where = Where::current());
 // Counts of the elements in equal bins between min and max.
 Tensor histc(const Tensor& self, const SymInt& bins = 100, const Operand& min = 0, const Operand& max = 0, Where where = Where::current());
 // How often each nonnegative integer occurs, or the sums of its weights.
@@ -507,41 +493,41 @@ Tensor bincount(const Tensor& self, const Tensor& weights = {}, const SymInt& mi
 std::pair<Tensor, Tensor> histogram(const Tensor& self, const SymInt& bins = 100, std::optional<std::vector<double>> range = {}, const Tensor& weight = {}, bool density = false, Where where = Where::current());
 std::pair<Tensor, Tensor> histogram(const Tensor& self, const Tensor& bins, const Tensor& weight = {}, bool density = false, Where where = Where::current());
 // The absolute difference; reduction 0 none, 1 mean, 2 sum.
-Tensor l1_loss(const Tensor& self, const Tensor& target, const SymInt& reduction = 1, Where where = Where::current());
+Tensor l1_loss(const Tensor& self, const Tensor& target, Reduction reduction = "mean", Where where = Where::current());
 // Squared below beta and absolute above; reduction 0 none, 1 mean, 2 sum.
-Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, const SymInt& reduction = 1, double beta = 1, Where where = Where::current());
+Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, Reduction reduction = "mean", double beta = 1, Where where = Where::current());
 // delta times the smooth absolute difference; reduction 0 none, 1 mean, 2 sum.
-Tensor huber_loss(const Tensor& self, const Tensor& target, const SymInt& reduction = 1, double delta = 1, Where where = Where::current());
+Tensor huber_loss(const Tensor& self, const Tensor& target, Reduction reduction = "mean", double delta = 1, Where where = Where::current());
 // log(1 + exp(-target * self)); reduction 0 none, 1 mean, 2 sum.
-Tensor soft_margin_loss(const Tensor& self, const Tensor& target, const SymInt& reduction = 1, Where where = Where::current());
+Tensor soft_margin_loss(const Tensor& self, const Tensor& target, Reduction reduction = "mean", Where where = Where::current());
 // max(0, margin - target * (input1 - input2)).
-Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin = 0, const SymInt& reduction = 1, Where where = Where::current());
+Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin = 0, Reduction reduction = "mean", Where where = Where::current());
 // self where target is 1, max(0, margin - self) where it is -1.
-Tensor hinge_embedding_loss(const Tensor& self, const Tensor& target, double margin = 1, const SymInt& reduction = 1, Where where = Where::current());
+Tensor hinge_embedding_loss(const Tensor& self, const Tensor& target, double margin = 1, Reduction reduction = "mean", Where where = Where::current());
 // 1 - cosine where target is 1, max(0, cosine - margin) where it is -1.
-Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin = 0, const SymInt& reduction = 1, Where where = Where::current());
+Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin = 0, Reduction reduction = "mean", Where where = Where::current());
 // max(0, distance to the positive - distance to the negative + margin).
-Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin = 1, double p = 2, double eps = 1e-06, bool swap = false, const SymInt& reduction = 1, Where where = Where::current());
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin = 1, double p = 2, double eps = 1e-06, bool swap = false, Reduction reduction = "mean", Where where = Where::current());
 // The negative log likelihood of a Poisson distribution.
-Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps, const SymInt& reduction, Where where = Where::current());
+Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps, Reduction reduction, Where where = Where::current());
 // The cross entropy of probabilities and targets in [0, 1].
-Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight = {}, const SymInt& reduction = 1, Where where = Where::current());
+Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight = {}, Reduction reduction = "mean", Where where = Where::current());
 // The cross entropy of logits and targets in [0, 1].
-Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight = {}, const Tensor& pos_weight = {}, const SymInt& reduction = 1, Where where = Where::current());
+Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight = {}, const Tensor& pos_weight = {}, Reduction reduction = "mean", Where where = Where::current());
 // target * (log(target) - self), where self holds logarithms.
-Tensor kl_div(const Tensor& self, const Tensor& target, const SymInt& reduction = 1, bool log_target = false, Where where = Where::current());
+Tensor kl_div(const Tensor& self, const Tensor& target, Reduction reduction = "mean", bool log_target = false, Where where = Where::current());
 // The negated log probability of the target class, weighted.
-Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight = {}, const SymInt& reduction = 1, const SymInt& ignore_index = -100, Where where = Where::current());
+Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight = {}, Reduction reduction = "mean", const SymInt& ignore_index = -100, Where where = Where::current());
 // The negated log probability of the target class, weighted.
-Tensor nll_loss2d(const Tensor& self, const Tensor& target, const Tensor& weight = {}, const SymInt& reduction = 1, const SymInt& ignore_index = -100, Where where = Where::current());
+Tensor nll_loss2d(const Tensor& self, const Tensor& target, const Tensor& weight = {}, Reduction reduction = "mean", const SymInt& ignore_index = -100, Where where = Where::current());
 // The negated log probability of the target class, weighted.
-Tensor nll_loss_nd(const Tensor& self, const Tensor& target, const Tensor& weight = {}, const SymInt& reduction = 1, const SymInt& ignore_index = -100, Where where = Where::current());
+Tensor nll_loss_nd(const Tensor& self, const Tensor& target, const Tensor& weight = {}, Reduction reduction = "mean", const SymInt& ignore_index = -100, Where where = Where::current());
 // The negated log probability of the target class, and the sum of weights.
-std::pair<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& target, const Tensor& weight, const SymInt& reduction, const SymInt& ignore_index, Where where = Where::current());
+std::pair<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, const SymInt& ignore_index, Where where = Where::current());
 // The negated log probability of the target class, and the sum of weights.
-std::pair<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& target, const Tensor& weight, const SymInt& reduction, const SymInt& ignore_index, Where where = Where::current());
+std::pair<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, const SymInt& ignore_index, Where where = Where::current());
 // The cross entropy of logits and classes, or of class probabilities.
-Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const Tensor& weight = {}, const SymInt& reduction = 1, const SymInt& ignore_index = -100, double label_smoothing = 0, Where where = Where::current());
+Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const Tensor& weight = {}, Reduction reduction = "mean", const SymInt& ignore_index = -100, double label_smoothing = 0, Where where = Where::current());
 // The running maximum along dim, and its indices.
 std::pair<Tensor, Tensor> cummax(const Tensor& self, int64_t dim, Where where = Where::current());
 // The running minimum along dim, and its indices.
@@ -553,8 +539,8 @@ std::pair<Tensor, Tensor> sort(const Tensor& self, std::optional<bool> stable, i
 // The elements in order along dimension 0.
 Tensor msort(const Tensor& self, Where where = Where::current());
 // Where each value would be inserted into a sorted sequence.
-Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32 = false, bool right = false, std::optional<std::string_view> side = {}, const Tensor& sorter = {}, Where where = Where::current());
-Tensor searchsorted(const Tensor& sorted_sequence, const Operand& self, bool out_int32 = false, bool right = false, std::optional<std::string_view> side = {}, const Tensor& sorter = {}, Where where = Where::current());
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32 = false, bool right = false, std::optional<Word> side = {}, const Tensor& sorter = {}, Where where = Where::current());
+Tensor searchsorted(const Tensor& sorted_sequence, const Operand& self, bool out_int32 = false, bool right = false, std::optional<Word> side = {}, const Tensor& sorter = {}, Where where = Where::current());
 // The bucket of each element between sorted boundaries.
 Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32 = false, bool right = false, Where where = Where::current());
 Tensor bucketize(const Operand& self, const Tensor& boundaries, bool out_int32 = false, bool right = false, Where where = Where::current());
@@ -574,13 +560,13 @@ Tensor masked_select(const Tensor& self, const Tensor& mask, Where where = Where
 // self with the elements of source, in order, where mask holds.
 Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source, Where where = Where::current());
 // self with src reduced into index along dim: "sum", "prod", "mean", "amax" or "amin".
-Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self = true, Where where = Where::current());
+Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Word reduce, bool include_self = true, Where where = Where::current());
 // self with src at index along dim, for each position of index.
 Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, Where where = Where::current());
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, Where where = Where::current());
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, std::string_view reduce, Where where = Where::current());
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Word reduce, Where where = Where::current());
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, Word reduce, Where where = Where::current());
 // self with the slices of source reduced into those of index along dim.
-Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce, bool include_self = true, Where where = Where::current());
+Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Word reduce, bool include_self = true, Where where = Where::current());
 // Elements at indices along dim, broadcast.
 Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim = {}, Where where = Where::current());
 // The tensors one after the other along dim.
@@ -607,7 +593,7 @@ std::vector<Tensor> embedding_bag(const Tensor& weight, const Tensor& indices, c
 // self, with the rows of the indices scaled to a norm of at most max_norm.
 Tensor embedding_renorm(const Tensor& self, const Tensor& indices, double max_norm, double norm_type, Where where = Where::current());
 // Reductions of data over segments along axis.
-Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Tensor& lengths = {}, const Tensor& indices = {}, const Tensor& offsets = {}, int64_t axis = 0, bool unsafe = false, const std::optional<Operand>& initial = {}, Where where = Where::current());
+Tensor segment_reduce(const Tensor& data, Word reduce, const Tensor& lengths = {}, const Tensor& indices = {}, const Tensor& offsets = {}, int64_t axis = 0, bool unsafe = false, const std::optional<Operand>& initial = {}, Where where = Where::current());
 // The indices of the nonzero elements, [count, dimensions].
 Tensor argwhere(const Tensor& self, Where where = Where::current());
 // The indices of the nonzero elements, one tensor a dimension.
@@ -616,12 +602,11 @@ std::vector<Tensor> nonzero_numpy(const Tensor& self, Where where = Where::curre
 Tensor nonzero_static(const Tensor& self, const SymInt& size, const SymInt& fill_value = -1, Where where = Where::current());
 // Each element repeated along dim, copies side by side.
 Tensor repeat_interleave(const Tensor& repeats, const std::optional<SymInt>& output_size, Where where = Where::current());
-Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim, const std::optional<SymInt>& output_size, Where where = Where::current());
 // The tensors expanded to common sizes.
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Where where = Where::current());
 // The coordinates of a grid, one tensor a dimension.
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Where where = Where::current());
-std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_view indexing, Where where = Where::current());
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Word indexing, Where where = Where::current());
 // The n-th differences along dim.
 Tensor diff(const Tensor& self, const SymInt& n = 1, int64_t dim = -1, const Tensor& prepend = {}, const Tensor& append = {}, Where where = Where::current());
 // The integral by the trapezoid rule along dim.
@@ -635,7 +620,7 @@ Tensor diag(const Tensor& self, const SymInt& diagonal = 0, Where where = Where:
 // A matrix with all elements on its diagonal.
 Tensor diagflat(const Tensor& self, const SymInt& offset = 0, Where where = Where::current());
 // Sequences padded to the longest and stacked.
-Tensor pad_sequence(const std::vector<Tensor>& sequences, bool batch_first = false, double padding_value = 0, std::string_view padding_side = "right", Where where = Where::current());
+Tensor pad_sequence(const std::vector<Tensor>& sequences, bool batch_first = false, double padding_value = 0, Word padding_side = "right", Where where = Where::current());
 // Whether each element is among the test elements.
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool assume_unique = false, bool invert = false, Where where = Where::current());
 Tensor isin(const Tensor& elements, const Operand& test_element, bool assume_unique = false, bool invert = false, Where where = Where::current());
@@ -675,14 +660,14 @@ Tensor tensordot(const Tensor& self, const Tensor& other, const Dims& dims_self,
 // A convolution of one to three dimensions, or its transpose.
 Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool transposed, const SizeList& output_padding, const SymInt& groups, Where where = Where::current());
 // input [n, in, length], weight [out, in / groups, kernel]; padding as sizes, or "valid" or "same".
-Tensor conv1d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, std::string_view padding, const SizeList& dilation, const SymInt& groups, Where where = Where::current());
+Tensor conv1d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where = Where::current());
 // The transpose of a convolution; weight [in, out / groups, kernel ...].
 Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = {1}, const SizeList& padding = {0}, const SizeList& output_padding = {0}, const SymInt& groups = 1, const SizeList& dilation = {1}, Where where = Where::current());
 // input [n, in, height, width], weight [out, in / groups, kernel height, kernel width].
-Tensor conv2d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, std::string_view padding, const SizeList& dilation, const SymInt& groups, Where where = Where::current());
+Tensor conv2d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where = Where::current());
 // input [n, in, depth, height, width], weight [out, in / groups, kernel ...].
 Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = {1, 1, 1}, const SizeList& padding = {0, 0, 0}, const SizeList& dilation = {1, 1, 1}, const SymInt& groups = 1, Where where = Where::current());
-Tensor conv3d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = {1, 1, 1}, std::string_view padding = "valid", const SizeList& dilation = {1, 1, 1}, const SymInt& groups = 1, Where where = Where::current());
+Tensor conv3d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = {1, 1, 1}, Word padding = "valid", const SizeList& dilation = {1, 1, 1}, const SymInt& groups = 1, Where where = Where::current());
 // The transpose of a convolution; weight [in, out / groups, kernel ...].
 Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = {1, 1, 1}, const SizeList& padding = {0, 0, 0}, const SizeList& output_padding = {0, 0, 0}, const SymInt& groups = 1, const SizeList& dilation = {1, 1, 1}, Where where = Where::current());
 // The patches that a kernel sees, as columns [n, channels * kernel, patches].
@@ -787,7 +772,7 @@ std::pair<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper = fa
 // The inverse of a matrix by its Cholesky factor.
 Tensor cholesky_inverse(const Tensor& self, bool upper = false, Where where = Where::current());
 // Q and R; mode is "reduced", "complete" or "r".
-std::pair<Tensor, Tensor> linalg_qr(const Tensor& A, std::string_view mode = "reduced", Where where = Where::current());
+std::pair<Tensor, Tensor> linalg_qr(const Tensor& A, Word mode = "reduced", Where where = Where::current());
 // The QR factorization as Householder reflectors and their factors.
 std::pair<Tensor, Tensor> geqrf(const Tensor& self, Where where = Where::current());
 // The first columns of the product of Householder reflectors.
@@ -858,23 +843,23 @@ Tensor linalg_cholesky(const Tensor& self, bool upper = false, Where where = Whe
 // The Cholesky factor of positive definite matrices.
 Tensor cholesky(const Tensor& self, bool upper = false, Where where = Where::current());
 // U, the singular values and V^H.
-std::tuple<Tensor, Tensor, Tensor> linalg_svd(const Tensor& A, bool full_matrices = true, std::optional<std::string_view> driver = {}, Where where = Where::current());
+std::tuple<Tensor, Tensor, Tensor> linalg_svd(const Tensor& A, bool full_matrices = true, std::optional<Word> driver = {}, Where where = Where::current());
 // The singular values, descending.
-Tensor linalg_svdvals(const Tensor& A, std::optional<std::string_view> driver = {}, Where where = Where::current());
+Tensor linalg_svdvals(const Tensor& A, std::optional<Word> driver = {}, Where where = Where::current());
 // Eigenvalues, ascending, and eigenvectors of symmetric matrices.
-std::pair<Tensor, Tensor> linalg_eigh(const Tensor& self, std::string_view UPLO = "L", Where where = Where::current());
+std::pair<Tensor, Tensor> linalg_eigh(const Tensor& self, Word UPLO = "L", Where where = Where::current());
 // Eigenvalues, ascending, of symmetric matrices.
-Tensor linalg_eigvalsh(const Tensor& self, std::string_view UPLO = "L", Where where = Where::current());
+Tensor linalg_eigvalsh(const Tensor& self, Word UPLO = "L", Where where = Where::current());
 // Eigenvalues of square matrices, complex.
 Tensor linalg_eigvals(const Tensor& self, Where where = Where::current());
 // The matrix exponential.
 Tensor matrix_exp(const Tensor& self, Where where = Where::current());
 // A vector norm, or a matrix norm where ord asks for one.
 Tensor linalg_norm(const Tensor& self, const std::optional<Operand>& ord = {}, const Dims& dim = {}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
-Tensor linalg_norm_ord_str(const Tensor& self, std::string_view ord, const Dims& dim = {}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
+Tensor linalg_norm_ord_str(const Tensor& self, Word ord, const Dims& dim = {}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
 // A norm of the matrices of two dimensions; ord is a number, "fro" or "nuc".
 Tensor linalg_matrix_norm(const Tensor& self, const Operand& ord, const Dims& dim = {-2, -1}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
-Tensor linalg_matrix_norm_str_ord(const Tensor& self, std::string_view ord = "fro", const Dims& dim = {-2, -1}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
+Tensor linalg_matrix_norm_str_ord(const Tensor& self, Word ord = "fro", const Dims& dim = {-2, -1}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
 // Complex numbers of real and imaginary parts.
 Tensor complex(const Tensor& real, const Tensor& imag, Where where = Where::current());
 // Complex numbers as pairs in a last dimension of size 2.
@@ -896,48 +881,48 @@ Tensor resolve_neg(const Tensor& self, Where where = Where::current());
 // Complex numbers of magnitudes and angles.
 Tensor polar(const Tensor& abs, const Tensor& angle, Where where = Where::current());
 // The discrete Fourier transform along one, two or all dimensions.
-Tensor fft_fft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_fft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<Word> norm = {}, Where where = Where::current());
 // The inverse discrete Fourier transform.
-Tensor fft_ifft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_ifft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<Word> norm = {}, Where where = Where::current());
 // The Fourier transform of reals: the nonnegative frequencies of the last dimension.
-Tensor fft_rfft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_rfft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<Word> norm = {}, Where where = Where::current());
 // The inverse of the Fourier transform of Hermitian signals.
-Tensor fft_ihfft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_ihfft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<Word> norm = {}, Where where = Where::current());
 // The inverse of the Fourier transform of reals.
-Tensor fft_irfft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_irfft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<Word> norm = {}, Where where = Where::current());
 // The Fourier transform of signals with Hermitian symmetry: real results.
-Tensor fft_hfft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_hfft(const Tensor& self, const std::optional<SymInt>& n = {}, int64_t dim = -1, std::optional<Word> norm = {}, Where where = Where::current());
 // The discrete Fourier transform along one, two or all dimensions.
-Tensor fft_fft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_fft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<Word> norm = {}, Where where = Where::current());
 // The inverse discrete Fourier transform.
-Tensor fft_ifft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_ifft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<Word> norm = {}, Where where = Where::current());
 // The Fourier transform of reals: the nonnegative frequencies of the last dimension.
-Tensor fft_rfft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_rfft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<Word> norm = {}, Where where = Where::current());
 // The inverse of the Fourier transform of Hermitian signals.
-Tensor fft_ihfft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_ihfft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<Word> norm = {}, Where where = Where::current());
 // The inverse of the Fourier transform of reals.
-Tensor fft_irfft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_irfft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<Word> norm = {}, Where where = Where::current());
 // The Fourier transform of signals with Hermitian symmetry: real results.
-Tensor fft_hfft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_hfft2(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {-2, -1}, std::optional<Word> norm = {}, Where where = Where::current());
 // The discrete Fourier transform along one, two or all dimensions.
-Tensor fft_fftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_fftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<Word> norm = {}, Where where = Where::current());
 // The inverse discrete Fourier transform.
-Tensor fft_ifftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_ifftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<Word> norm = {}, Where where = Where::current());
 // The Fourier transform of reals: the nonnegative frequencies of the last dimension.
-Tensor fft_rfftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_rfftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<Word> norm = {}, Where where = Where::current());
 // The inverse of the Fourier transform of Hermitian signals.
-Tensor fft_ihfftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_ihfftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<Word> norm = {}, Where where = Where::current());
 // The inverse of the Fourier transform of reals.
-Tensor fft_irfftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_irfftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<Word> norm = {}, Where where = Where::current());
 // The Fourier transform of signals with Hermitian symmetry: real results.
-Tensor fft_hfftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<std::string_view> norm = {}, Where where = Where::current());
+Tensor fft_hfftn(const Tensor& self, const std::optional<SizeList>& s = {}, const Dims& dim = {}, std::optional<Word> norm = {}, Where where = Where::current());
 // The frequency 0 moved to the middle.
 Tensor fft_fftshift(const Tensor& self, const Dims& dim = {}, Where where = Where::current());
 // The frequency 0 moved back to the start.
 Tensor fft_ifftshift(const Tensor& self, const Dims& dim = {}, Where where = Where::current());
 // The Fourier transform of windows of a signal.
 Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length = {}, const std::optional<SymInt>& win_length = {}, const Tensor& window = {}, bool normalized = false, std::optional<bool> onesided = {}, std::optional<bool> return_complex = {}, std::optional<bool> align_to_window = {}, Where where = Where::current());
-Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool center, std::string_view pad_mode, bool normalized, std::optional<bool> onesided, std::optional<bool> return_complex, std::optional<bool> align_to_window = {}, Where where = Where::current());
+Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool center, Word pad_mode, bool normalized, std::optional<bool> onesided, std::optional<bool> return_complex, std::optional<bool> align_to_window = {}, Where where = Where::current());
 // The signal of a short-time Fourier transform.
 Tensor istft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length = {}, const std::optional<SymInt>& win_length = {}, const Tensor& window = {}, bool center = true, bool normalized = false, std::optional<bool> onesided = {}, const std::optional<SymInt>& length = {}, bool return_complex = false, Where where = Where::current());
 // Random integers in [low, high).
@@ -1027,8 +1012,8 @@ Tensor rsub_(const Tensor& self, const Operand& other, const Operand& alpha = 1,
 Tensor multiply_(const Tensor& self, const Operand& other, Where where = Where::current());
 // In place: The quotient of the elements; integers give floats unless rounding_mode is "trunc" or "floor".
 Tensor divide_(const Tensor& self, const Operand& other, Where where = Where::current());
-Tensor divide_(const Tensor& self, const Tensor& other, std::optional<std::string_view> rounding_mode = {}, Where where = Where::current());
-Tensor divide_(const Tensor& self, const Operand& other, std::optional<std::string_view> rounding_mode, Where where = Where::current());
+Tensor divide_(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode = {}, Where where = Where::current());
+Tensor divide_(const Tensor& self, const Operand& other, std::optional<Word> rounding_mode, Where where = Where::current());
 // In place: The quotient of the elements; integers give floats unless rounding_mode is "trunc" or "floor".
 Tensor true_divide_(const Tensor& self, const Operand& other, Where where = Where::current());
 // In place: The quotient rounded towards negative infinity.
@@ -1269,7 +1254,7 @@ Tensor threshold_(const Tensor& self, const Operand& threshold, const Operand& v
 // In place: self clamped to [min_val, max_val].
 Tensor hardtanh_(const Tensor& self, const Operand& min_val = -1, const Operand& max_val = 1, Where where = Where::current());
 // In place: self times the normal distribution function of self; approximate is "none" (by erf) or "tanh".
-Tensor gelu_(const Tensor& self, std::string_view approximate = "none", Where where = Where::current());
+Tensor gelu_(const Tensor& self, Word approximate = "none", Where where = Where::current());
 // In place: self * sigmoid(self).
 Tensor silu_(const Tensor& self, Where where = Where::current());
 // In place: self * tanh(softplus(self)).
@@ -1416,12 +1401,12 @@ Tensor triu_(const Tensor& self, const SymInt& diagonal = 0, Where where = Where
 // In place: self with src at index along dim, for each position of index.
 Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Where where = Where::current());
 Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, Where where = Where::current());
-Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, Where where = Where::current());
-Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, std::string_view reduce, Where where = Where::current());
+Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Word reduce, Where where = Where::current());
+Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, Word reduce, Where where = Where::current());
 // In place: self with src reduced into index along dim: "sum", "prod", "mean", "amax" or "amin".
-Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self = true, Where where = Where::current());
+Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Word reduce, bool include_self = true, Where where = Where::current());
 // In place: self with the slices of source reduced into those of index along dim.
-Tensor index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce, bool include_self = true, Where where = Where::current());
+Tensor index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Word reduce, bool include_self = true, Where where = Where::current());
 // In place: beta * self + alpha * mat1 * mat2.
 Tensor addmm_(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Operand& beta = 1, const Operand& alpha = 1, Where where = Where::current());
 // In place: beta * self + alpha * batch1 * batch2, batch by batch.
@@ -1458,9 +1443,7 @@ Tensor bernoulli_(const Tensor& self, double p, Where where = Where::current());
 Tensor bernoulli__float(const Tensor& self, double p = 0.5, Where where = Where::current());
 Tensor bernoulli_(const Tensor& self, const Tensor& p, Where where = Where::current());
 // In place: Normal random numbers of the given mean and deviation.
-Tensor normal_(const Tensor& self, double std = 1, Where where = Where::current());
-Tensor normal_(const Tensor& self, const Tensor& std, Where where = Where::current());
-Tensor normal_(const Tensor& self, double mean, double std, Where where = Where::current());
+Tensor normal_(const Tensor& self, double mean = 0, double std = 1, Where where = Where::current());
 // In place: Normal random numbers of the given mean and deviation.
 Tensor normal_functional_(const Tensor& self, double mean = 0, double std = 1, Where where = Where::current());
 // In place: Exponentials of normal random numbers.

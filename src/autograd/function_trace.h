@@ -24,6 +24,8 @@ class FunctionTrace : public graph::Recorder, public ElementReader {
   virtual Tensor lift(const Tensor& t);
   // Behind the inputs of the graph, in their order.
   const std::vector<Tensor>& originals() const { return originals_; }
+  // Forgets what stands for the tensors from outside, and returns a stand-in that somebody else still holds; undefined: nobody does.
+  Tensor still_held();
   // Where the graph runs as a whole: on the one GPU that an operation is on, else on the CPU.
   const Device& device() const { return device_; }
   Dispatcher& below() const { return below_; }
@@ -41,8 +43,6 @@ class FunctionTrace : public graph::Recorder, public ElementReader {
  protected:
   // t, as made here.
   Tensor keep(Tensor t, const Device& device);
-  // Forgets what stands for the tensors from outside, and returns a stand-in that somebody else still holds; undefined: nobody does.
-  Tensor still_held();
 
  private:
   void note_written(const Tensor& t);

@@ -33,6 +33,37 @@ std::set<const Value*> values_read(const graph::Graph& g) {
 
 // Gradients by tensors that the function does not read are zeros, which is what someone wants who asks by several. Not by weights that
 // their module has exchanged, nor where an optimizer steps all of them: it would train nothing.
+// "add.Tensor (called at model.cpp:7)": what has made a value.
+std::string maker_of(const Value& v) {
+  if (!v.producer) return "an input";
+  const std::string& place = v.producer->where;
+  return v.producer->op->name + (place.empty() ? "" : fmt::format(" (called at {})", place));
+}
+
+// A stand-in that a variable outside still holds would be an empty tensor there.
+void refuse_kept(FunctionTrace& trace) {
+  if (const Tensor held = trace.still_held(); held.defined())
+    fail<UserError>(
+        "a function that is differentiated keeps the result of {} beyond its end, in a variable outside of it: return the tensor, or write "
+        "it in place (copy_) into one that is there before",
+        maker_of(*trace.value_of(held)));
+}
+
+void refuse_sizes_of_data(const graph::Graph& g) {
+  for (auto& s : g.symbols) {
+    if (!s.unbacked) continue;
+    std::string maker = "an operation";
+    for (auto& n : g.nodes)
+      for (const Value* r : n->results)
+        if (maker == "an operation" && std::find(r->type.sizes.begin(), r->type.sizes.end(), s.expr) != r->type.sizes.end())
+          maker = maker_of(*r);
+    fail<UserError>(
+        "{} gives a tensor whose size follows from values, which has no place in a function that is differentiated: use what keeps the sizes "
+        "(where, masked_fill_, a product with the mask), or backward() of eager calls",
+        maker);
+  }
+}
+
 void refuse_forgotten(const graph::Graph& g, std::span<const Tensor> by, const std::vector<const Value*>& inputs) {
   const auto read = values_read(g);
   std::vector<size_t> unread;
@@ -77,10 +108,8 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
   }
   for (const Tensor& t : by) devices.push_back(t.device());
   if (!by.empty()) refuse_forgotten(g, by, by_inputs);
-  for (auto& s : g.symbols)
-    TOROID_USER_CHECK(!s.unbacked,
-                      "the size {} follows from values of tensors; such sizes have no place in a function that is differentiated",
-                      sym::to_string(s.expr));
+  refuse_kept(trace);
+  refuse_sizes_of_data(g);
   for (auto& guard : g.guards) below.require(guard, guard.is_requirement() ? guard.error : "sizes of a function that is differentiated");
   const graph::PassRow functionalize = graph::find_pass("functionalize");
   const auto functional = graph::run_passes(graph::clone(g), std::span(&functionalize, 1));

@@ -1,5 +1,6 @@
 // Calls: defaults, argument kinds, dispatch, result types.
 #include <algorithm>
+#include <deque>
 
 #include "base/check.h"
 #include "ops/call_errors.h"
@@ -59,8 +60,36 @@ CallArgs complete(const Op& op, CallArgs args) {
   return args;
 }
 
+namespace {
+
+int kind_of(DType t) { return is_bool(t) ? 0 : is_int(t) ? 1 : is_complex(t) ? 3 : 2; }
+
+// In place a tensor keeps its dtype, which must have room for the result: a float is no integer, nor an integer a truth.
+void check_result_fits(const Op& op, const CallArgs& args) {
+  const Op& functional = *op.inplace_of;
+  if (!functional.formula) return;
+  std::deque<TensorType> held;  // of one element each: sizes do not matter
+  std::vector<Arg<const TensorType*>> types;
+  for (auto& a : args)
+    types.push_back(map_arg<const TensorType*>(a, [&](const Tensor& t) -> const TensorType* {
+      return t.defined() ? &held.emplace_back(TensorType{t.dtype(), std::vector<Expr>(static_cast<size_t>(t.dim()), Expr(1)), {}})
+                         : nullptr;
+    }));
+  const auto any = [](const sym::Relation&) { return true; };
+  const DType own = std::get<Tensor>(args[0]).dtype(), found = infer(functional, types, any, [] { return Expr(1); }).at(0).dtype;
+  TOROID_USER_CHECK(kind_of(found) <= kind_of(own),
+                    "{}: the result is {}, and \"self\", which it is written to, is {}: convert that before, or call {}", op.name,
+                    name_of(found), name_of(own), functional.name);
+}
+
+}  // namespace
+
 std::vector<Tensor> call(const Op& op, CallArgs args, const std::source_location& where) {
-  args = checked_call(op, where, [&] { return complete(op, std::move(args)); });
+  args = checked_call(op, where, [&] {
+    CallArgs all = complete(op, std::move(args));
+    if (op.inplace_of) check_result_fits(op, all);
+    return all;
+  });
   return current_dispatcher().call(op, std::move(args), where);
 }
 

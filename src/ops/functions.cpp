@@ -166,7 +166,8 @@ TOROID_UNARY(zero_)
 
 Tensor leaky_relu(const Tensor& x, double negative_slope, Where where) { return one(TOROID_ROW("leaky_relu"), {x, negative_slope}, where); }
 Tensor elu(const Tensor& x, double alpha, Where where) { return one(TOROID_ROW("elu"), {x, alpha}, where); }
-Tensor gelu(const Tensor& x, std::string_view approximate, Where where) {
+Tensor gelu(const Tensor& x, Word word, Where where) {
+  const std::string_view approximate = word;
   TOROID_USER_CHECK(approximate == "none" || approximate == "tanh",
                     "gelu: approximate is \"{}\"; it must be \"none\" or \"tanh\" (called at {})", approximate, ops::place_text(where));
   return one(TOROID_ROW("gelu"), {x, std::string(approximate)}, where);
@@ -191,14 +192,16 @@ Tensor clamp(const Tensor& x, std::optional<double> min, std::optional<double> m
 Tensor masked_fill(const Tensor& x, const Tensor& mask, double value, Where where) {
   return one(TOROID_ROW("masked_fill.Scalar"), {x, mask, value}, where);
 }
-Tensor nan_to_num(const Tensor& x, std::optional<double> nan, Where where) {
-  return one(TOROID_ROW("nan_to_num"), {x, optional(nan)}, where);
+Tensor nan_to_num(const Tensor& x, std::optional<double> nan, std::optional<double> posinf, std::optional<double> neginf, Where where) {
+  return one(TOROID_ROW("nan_to_num"), {x, optional(nan), optional(posinf), optional(neginf)}, where);
 }
 
-Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, Where where) {
+Tensor sum(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Where where) {
+  if (dtype) return one(TOROID_ROW("sum.dim_IntList"), {x, every_if_empty(x, dims), keepdim, *dtype}, where);
   return reduce(TOROID_ROW("sum"), TOROID_ROW("sum.dim_IntList"), x, dims, keepdim, where);
 }
-Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, Where where) {
+Tensor mean(const Tensor& x, const Dims& dims, bool keepdim, std::optional<DType> dtype, Where where) {
+  if (dtype) return one(TOROID_ROW("mean.dim"), {x, every_if_empty(x, dims), keepdim, *dtype}, where);
   return reduce(TOROID_ROW("mean"), TOROID_ROW("mean.dim"), x, dims, keepdim, where);
 }
 Tensor any(const Tensor& x, const Dims& dims, bool keepdim, Where where) {
@@ -221,6 +224,15 @@ Tensor var(const Tensor& x, const Dims& dims, double correction, bool keepdim, W
 }
 Tensor std_dev(const Tensor& x, const Dims& dims, double correction, bool keepdim, Where where) {
   return one(TOROID_ROW("std.correction"), {x, every_if_empty(x, dims), correction, keepdim}, where);
+}
+std::pair<Tensor, Tensor> var_mean(const Tensor& x, const Dims& dims, double correction, bool keepdim, Where where) {
+  return two(TOROID_ROW("var_mean.correction"), {x, every_if_empty(x, dims), correction, keepdim}, where);
+}
+std::pair<Tensor, Tensor> std_mean(const Tensor& x, const Dims& dims, double correction, bool keepdim, Where where) {
+  return two(TOROID_ROW("std_mean.correction"), {x, every_if_empty(x, dims), correction, keepdim}, where);
+}
+std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& x, Where where) {
+  return three(TOROID_ROW("_unique2"), {x, true, true, true}, where);
 }
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim, Where where) {
   return one(TOROID_ROW("logsumexp"), {x, every_if_empty(x, dims), keepdim}, where);

@@ -1,4 +1,5 @@
 // User-facing functions: matrix products, layers, shapes, indexing, new tensors; and what all functions share.
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -64,6 +65,20 @@ std::tuple<Tensor, Tensor, Tensor> three(const Op& op, CallArgs args, const std:
 
 }  // namespace ops::arguments
 
+int64_t Reduction::number(std::string_view op, const Where& where) const {
+  static constexpr std::string_view kNames[] = {"none", "mean", "sum"};
+  if (name_.empty()) {
+    TOROID_USER_CHECK(number_ >= 0 && number_ < 3,
+                      "{}: reduction is {}; it must be \"none\" (0), \"mean\" (1) or \"sum\" (2) (called at {})", op, number_,
+                      ops::place_text(where));
+    return number_;
+  }
+  const auto at = std::find(std::begin(kNames), std::end(kNames), name_);
+  TOROID_USER_CHECK(at != std::end(kNames), "{}: reduction is \"{}\"; it must be \"none\", \"mean\" or \"sum\" (called at {})", op, name_,
+                    ops::place_text(where));
+  return at - std::begin(kNames);
+}
+
 using ops::call;
 using ops::call1;
 using namespace ops::arguments;
@@ -71,13 +86,6 @@ using namespace ops::arguments;
 namespace {
 
 // The place of a loss in PyTorch's list of reductions.
-Expr reduction_number(std::string_view op, std::string_view reduction, const Where& where) {
-  constexpr std::string_view kNames[] = {"none", "mean", "sum"};
-  for (int64_t i = 0; i < 3; ++i)
-    if (reduction == kNames[i]) return i;
-  fail<UserError>("{}: reduction is \"{}\"; it must be \"none\", \"mean\" or \"sum\" (called at {})", op, reduction,
-                  ops::place_text(where));
-}
 
 }  // namespace
 
@@ -96,7 +104,7 @@ Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta, d
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where) {
   return call1("linear", {x, weight, maybe(bias)}, where);
 }
-Tensor einsum(std::string_view equation, const std::vector<Tensor>& tensors, Where where) {
+Tensor einsum(Word equation, const std::vector<Tensor>& tensors, Where where) {
   return call1("einsum", {std::string(equation), tensors}, where);
 }
 
@@ -143,11 +151,14 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   return call1("scaled_dot_product_attention", {query, key, value, maybe(mask), dropout_p, is_causal, optional(scale), enable_gqa}, where);
 }
 Tensor embedding(const Tensor& weight, const Tensor& indices, Where where) { return call1("embedding", {weight, indices}, where); }
-Tensor mse_loss(const Tensor& x, const Tensor& target, std::string_view reduction, Where where) {
-  return call1("mse_loss", {x, target, reduction_number("mse_loss", reduction, where)}, where);
+Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction, Where where) {
+  return call1("mse_loss", {x, target, Expr(reduction.number("mse_loss", where))}, where);
 }
-Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::string_view reduction, Where where) {
-  return call1("cross_entropy_loss", {logits, target, std::monostate{}, reduction_number("cross_entropy", reduction, where)}, where);
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction, Where where) {
+  return call1("cross_entropy_loss", {logits, target, std::monostate{}, Expr(reduction.number("cross_entropy", where))}, where);
+}
+Tensor normalize(const Tensor& x, double p, int64_t dim, double eps, Where where) {
+  return call1("div.Tensor", {x, clamp(norm(x, p, {dim}, true, where), eps, std::nullopt, where)}, where);
 }
 
 Tensor reshape(const Tensor& x, const SizeList& sizes, Where where) { return call1("reshape", {x, exprs(sizes)}, where); }
@@ -170,6 +181,9 @@ Tensor repeat(const Tensor& x, const SizeList& repeats, Where where) { return ca
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim, Where where) {
   return call1("repeat_interleave.self_int", {x, Expr(repeats), Expr(dim)}, where);
 }
+Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim, Where where) {
+  return call1("repeat_interleave.self_Tensor", {x, repeats, optional(dim), std::monostate{}}, where);
+}
 Tensor select(const Tensor& x, int64_t dim, const SymInt& index, Where where) {
   return call1("select.int", {x, Expr(dim), index.expr()}, where);
 }
@@ -184,6 +198,9 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2, Whe
 }
 std::vector<Tensor> split(const Tensor& x, const SymInt& size, int64_t dim, Where where) {
   return call("split.Tensor", {x, size.expr(), Expr(dim)}, where);
+}
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim, Where where) {
+  return split_with_sizes(x, sizes, dim, where);
 }
 std::vector<Tensor> split_with_sizes(const Tensor& x, const SizeList& sizes, int64_t dim, Where where) {
   return call("split_with_sizes", {x, exprs(sizes), Expr(dim)}, where);
@@ -200,7 +217,8 @@ Tensor roll(const Tensor& x, const SizeList& shifts, const Dims& dims, Where whe
 }
 Tensor tril(const Tensor& x, int64_t diagonal, Where where) { return call1("tril", {x, Expr(diagonal)}, where); }
 Tensor triu(const Tensor& x, int64_t diagonal, Where where) { return call1("triu", {x, Expr(diagonal)}, where); }
-Tensor pad(const Tensor& x, const SizeList& widths, std::string_view mode, double value, Where where) {
+Tensor pad(const Tensor& x, const SizeList& widths, Word word, double value, Where where) {
+  const std::string_view mode = word;
   return call1("pad", {x, exprs(widths), std::string(mode), mode == "constant" ? Arg<Tensor>(value) : std::monostate{}}, where);
 }
 Tensor contiguous(const Tensor& x, Where where) { return call1("contiguous", {x}, where); }
@@ -256,6 +274,12 @@ Tensor arange(const SymInt& end, DType dtype, std::optional<Device> device, Wher
 }
 Tensor arange(const SymInt& start, const SymInt& end, const SymInt& step, DType dtype, std::optional<Device> device, Where where) {
   return make("arange.start_step", {start.expr(), end.expr(), step.expr(), dtype}, device, where);
+}
+Tensor detail::arange_of_reals(double start, double end, double step, DType dtype, const std::optional<Device>& device, Where where) {
+  return make("arange.start_step", {start, end, step, dtype}, device, where);
+}
+Tensor eye(const SymInt& n, const SymInt& m, DType dtype, std::optional<Device> device, Where where) {
+  return make("eye.m", {n.expr(), m.expr(), dtype}, device, where);
 }
 Tensor eye(const SymInt& n, DType dtype, std::optional<Device> device, Where where) {
   return make("eye", {n.expr(), dtype}, device, where);

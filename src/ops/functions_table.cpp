@@ -25,17 +25,17 @@ Tensor divide(const Operand& self, const Operand& other, Where where) {
   need_tensor("divide.Tensor", self, other);
   return call1("divide.Tensor", {argument(self), argument(other)}, where);
 }
-Tensor divide(const Tensor& self, const Tensor& other, std::optional<std::string_view> rounding_mode, Where where) {
+Tensor divide(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode, Where where) {
   return call1("divide.Tensor_mode", {self, other, optional(rounding_mode)}, where);
 }
-Tensor divide(const Tensor& self, const Operand& other, std::optional<std::string_view> rounding_mode, Where where) {
+Tensor divide(const Tensor& self, const Operand& other, std::optional<Word> rounding_mode, Where where) {
   return call1("divide.Scalar_mode", {self, number("divide.Scalar_mode", "other", other), optional(rounding_mode)}, where);
 }
 Tensor true_divide(const Operand& self, const Operand& other, Where where) {
   need_tensor("true_divide.Tensor", self, other);
   return call1("true_divide.Tensor", {argument(self), argument(other)}, where);
 }
-Tensor div(const Tensor& self, const Tensor& other, std::optional<std::string_view> rounding_mode, Where where) {
+Tensor div(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode, Where where) {
   return call1("div.Tensor_mode", {self, other, optional(rounding_mode)}, where);
 }
 Tensor fmod(const Operand& self, const Operand& other, Where where) {
@@ -692,10 +692,6 @@ Tensor logspace(const Tensor& start, const Operand& end, const SymInt& steps, do
 Tensor logspace(const Operand& start, const Tensor& end, const SymInt& steps, double base, std::optional<DType> dtype, std::optional<bool> pin_memory, Where where) {
   return call1("logspace.Scalar_Tensor", {number("logspace.Scalar_Tensor", "start", start), end, steps.expr(), base, optional(dtype), std::monostate{}, std::monostate{}, optional(pin_memory)}, where);
 }
-Tensor eye(const SymInt& n, const SymInt& m, std::optional<DType> dtype, std::optional<Device> device, std::optional<bool> pin_memory, Where where) {
-  DeviceScope scope(device.value_or(default_device()));
-  return call1("eye.m", {n.expr(), m.expr(), optional(dtype), std::monostate{}, std::monostate{}, optional(pin_memory)}, where);
-}
 Tensor tril_indices(const SymInt& row, const SymInt& col, const SymInt& offset, std::optional<DType> dtype, std::optional<Device> device, std::optional<bool> pin_memory, Where where) {
   DeviceScope scope(device.value_or(default_device()));
   return call1("tril_indices", {row.expr(), col.expr(), offset.expr(), optional(dtype), std::monostate{}, std::monostate{}, optional(pin_memory)}, where);
@@ -767,33 +763,6 @@ Tensor fft_rfftfreq(const SymInt& n, double d, std::optional<DType> dtype, std::
 Tensor hash_tensor(const Tensor& self, const Dims& dim, bool keepdim, const SymInt& mode, Where where) {
   return call1("hash_tensor", {self, numbers(dim), keepdim, mode.expr()}, where);
 }
-Tensor std_dev(const Tensor& self, bool unbiased, Where where) {
-  return call1("std", {self, unbiased}, where);
-}
-Tensor std_dev(const Tensor& self, const Dims& dim, bool unbiased, bool keepdim, Where where) {
-  return call1("std.dim", {self, dims_or_none(dim), unbiased, keepdim}, where);
-}
-Tensor std_dev_correction(const Tensor& self, const Dims& dim, const std::optional<Operand>& correction, bool keepdim, Where where) {
-  return call1("std.correction", {self, dims_or_none(dim), number("std.correction", "correction", correction), keepdim}, where);
-}
-std::pair<Tensor, Tensor> var_mean(const Tensor& self, bool unbiased, Where where) {
-  return two(ops::get("var_mean"), {self, unbiased}, where);
-}
-std::pair<Tensor, Tensor> var_mean(const Tensor& self, const Dims& dim, bool unbiased, bool keepdim, Where where) {
-  return two(ops::get("var_mean.dim"), {self, dims_or_none(dim), unbiased, keepdim}, where);
-}
-std::pair<Tensor, Tensor> var_mean_correction(const Tensor& self, const Dims& dim, const std::optional<Operand>& correction, bool keepdim, Where where) {
-  return two(ops::get("var_mean.correction"), {self, dims_or_none(dim), number("var_mean.correction", "correction", correction), keepdim}, where);
-}
-std::pair<Tensor, Tensor> std_mean(const Tensor& self, bool unbiased, Where where) {
-  return two(ops::get("std_mean"), {self, unbiased}, where);
-}
-std::pair<Tensor, Tensor> std_mean(const Tensor& self, const Dims& dim, bool unbiased, bool keepdim, Where where) {
-  return two(ops::get("std_mean.dim"), {self, dims_or_none(dim), unbiased, keepdim}, where);
-}
-std::pair<Tensor, Tensor> std_mean_correction(const Tensor& self, const Dims& dim, const std::optional<Operand>& correction, bool keepdim, Where where) {
-  return two(ops::get("std_mean.correction"), {self, dims_or_none(dim), number("std_mean.correction", "correction", correction), keepdim}, where);
-}
 Tensor max(const Tensor& self, const Tensor& other, Where where) {
   return call1("max.other", {self, other}, where);
 }
@@ -860,16 +829,16 @@ std::pair<Tensor, Tensor> mode(const Tensor& self, int64_t dim, bool keepdim, Wh
 std::pair<Tensor, Tensor> kthvalue(const Tensor& self, const SymInt& k, int64_t dim, bool keepdim, Where where) {
   return two(ops::get("kthvalue"), {self, k.expr(), Expr(dim), keepdim}, where);
 }
-Tensor quantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation, Where where) {
+Tensor quantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, Word interpolation, Where where) {
   return call1("quantile", {self, q, optional(dim), keepdim, std::string(interpolation)}, where);
 }
-Tensor quantile(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation, Where where) {
+Tensor quantile(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, Word interpolation, Where where) {
   return call1("quantile.scalar", {self, q, optional(dim), keepdim, std::string(interpolation)}, where);
 }
-Tensor nanquantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation, Where where) {
+Tensor nanquantile(const Tensor& self, const Tensor& q, std::optional<int64_t> dim, bool keepdim, Word interpolation, Where where) {
   return call1("nanquantile", {self, q, optional(dim), keepdim, std::string(interpolation)}, where);
 }
-Tensor nanquantile(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, std::string_view interpolation, Where where) {
+Tensor nanquantile(const Tensor& self, double q, std::optional<int64_t> dim, bool keepdim, Word interpolation, Where where) {
   return call1("nanquantile.scalar", {self, q, optional(dim), keepdim, std::string(interpolation)}, where);
 }
 Tensor histc(const Tensor& self, const SymInt& bins, const Operand& min, const Operand& max, Where where) {
@@ -884,59 +853,59 @@ std::pair<Tensor, Tensor> histogram(const Tensor& self, const SymInt& bins, std:
 std::pair<Tensor, Tensor> histogram(const Tensor& self, const Tensor& bins, const Tensor& weight, bool density, Where where) {
   return two(ops::get("histogram.bins_tensor"), {self, bins, maybe(weight), density}, where);
 }
-Tensor l1_loss(const Tensor& self, const Tensor& target, const SymInt& reduction, Where where) {
-  return call1("l1_loss", {self, target, reduction.expr()}, where);
+Tensor l1_loss(const Tensor& self, const Tensor& target, Reduction reduction, Where where) {
+  return call1("l1_loss", {self, target, Expr(reduction.number("l1_loss", where))}, where);
 }
-Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, const SymInt& reduction, double beta, Where where) {
-  return call1("smooth_l1_loss", {self, target, reduction.expr(), beta}, where);
+Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, Reduction reduction, double beta, Where where) {
+  return call1("smooth_l1_loss", {self, target, Expr(reduction.number("smooth_l1_loss", where)), beta}, where);
 }
-Tensor huber_loss(const Tensor& self, const Tensor& target, const SymInt& reduction, double delta, Where where) {
-  return call1("huber_loss", {self, target, reduction.expr(), delta}, where);
+Tensor huber_loss(const Tensor& self, const Tensor& target, Reduction reduction, double delta, Where where) {
+  return call1("huber_loss", {self, target, Expr(reduction.number("huber_loss", where)), delta}, where);
 }
-Tensor soft_margin_loss(const Tensor& self, const Tensor& target, const SymInt& reduction, Where where) {
-  return call1("soft_margin_loss", {self, target, reduction.expr()}, where);
+Tensor soft_margin_loss(const Tensor& self, const Tensor& target, Reduction reduction, Where where) {
+  return call1("soft_margin_loss", {self, target, Expr(reduction.number("soft_margin_loss", where))}, where);
 }
-Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin, const SymInt& reduction, Where where) {
-  return call1("margin_ranking_loss", {input1, input2, target, margin, reduction.expr()}, where);
+Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin, Reduction reduction, Where where) {
+  return call1("margin_ranking_loss", {input1, input2, target, margin, Expr(reduction.number("margin_ranking_loss", where))}, where);
 }
-Tensor hinge_embedding_loss(const Tensor& self, const Tensor& target, double margin, const SymInt& reduction, Where where) {
-  return call1("hinge_embedding_loss", {self, target, margin, reduction.expr()}, where);
+Tensor hinge_embedding_loss(const Tensor& self, const Tensor& target, double margin, Reduction reduction, Where where) {
+  return call1("hinge_embedding_loss", {self, target, margin, Expr(reduction.number("hinge_embedding_loss", where))}, where);
 }
-Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin, const SymInt& reduction, Where where) {
-  return call1("cosine_embedding_loss", {input1, input2, target, margin, reduction.expr()}, where);
+Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin, Reduction reduction, Where where) {
+  return call1("cosine_embedding_loss", {input1, input2, target, margin, Expr(reduction.number("cosine_embedding_loss", where))}, where);
 }
-Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin, double p, double eps, bool swap, const SymInt& reduction, Where where) {
-  return call1("triplet_margin_loss", {anchor, positive, negative, margin, p, eps, swap, reduction.expr()}, where);
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin, double p, double eps, bool swap, Reduction reduction, Where where) {
+  return call1("triplet_margin_loss", {anchor, positive, negative, margin, p, eps, swap, Expr(reduction.number("triplet_margin_loss", where))}, where);
 }
-Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps, const SymInt& reduction, Where where) {
-  return call1("poisson_nll_loss", {input, target, log_input, full, eps, reduction.expr()}, where);
+Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps, Reduction reduction, Where where) {
+  return call1("poisson_nll_loss", {input, target, log_input, full, eps, Expr(reduction.number("poisson_nll_loss", where))}, where);
 }
-Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, const SymInt& reduction, Where where) {
-  return call1("binary_cross_entropy", {self, target, maybe(weight), reduction.expr()}, where);
+Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, Where where) {
+  return call1("binary_cross_entropy", {self, target, maybe(weight), Expr(reduction.number("binary_cross_entropy", where))}, where);
 }
-Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& pos_weight, const SymInt& reduction, Where where) {
-  return call1("binary_cross_entropy_with_logits", {self, target, maybe(weight), maybe(pos_weight), reduction.expr()}, where);
+Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& pos_weight, Reduction reduction, Where where) {
+  return call1("binary_cross_entropy_with_logits", {self, target, maybe(weight), maybe(pos_weight), Expr(reduction.number("binary_cross_entropy_with_logits", where))}, where);
 }
-Tensor kl_div(const Tensor& self, const Tensor& target, const SymInt& reduction, bool log_target, Where where) {
-  return call1("kl_div", {self, target, reduction.expr(), log_target}, where);
+Tensor kl_div(const Tensor& self, const Tensor& target, Reduction reduction, bool log_target, Where where) {
+  return call1("kl_div", {self, target, Expr(reduction.number("kl_div", where)), log_target}, where);
 }
-Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight, const SymInt& reduction, const SymInt& ignore_index, Where where) {
-  return call1("nll_loss", {self, target, maybe(weight), reduction.expr(), ignore_index.expr()}, where);
+Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, const SymInt& ignore_index, Where where) {
+  return call1("nll_loss", {self, target, maybe(weight), Expr(reduction.number("nll_loss", where)), ignore_index.expr()}, where);
 }
-Tensor nll_loss2d(const Tensor& self, const Tensor& target, const Tensor& weight, const SymInt& reduction, const SymInt& ignore_index, Where where) {
-  return call1("nll_loss2d", {self, target, maybe(weight), reduction.expr(), ignore_index.expr()}, where);
+Tensor nll_loss2d(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, const SymInt& ignore_index, Where where) {
+  return call1("nll_loss2d", {self, target, maybe(weight), Expr(reduction.number("nll_loss2d", where)), ignore_index.expr()}, where);
 }
-Tensor nll_loss_nd(const Tensor& self, const Tensor& target, const Tensor& weight, const SymInt& reduction, const SymInt& ignore_index, Where where) {
-  return call1("nll_loss_nd", {self, target, maybe(weight), reduction.expr(), ignore_index.expr()}, where);
+Tensor nll_loss_nd(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, const SymInt& ignore_index, Where where) {
+  return call1("nll_loss_nd", {self, target, maybe(weight), Expr(reduction.number("nll_loss_nd", where)), ignore_index.expr()}, where);
 }
-std::pair<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& target, const Tensor& weight, const SymInt& reduction, const SymInt& ignore_index, Where where) {
-  return two(ops::get("nll_loss_forward"), {self, target, maybe(weight), reduction.expr(), ignore_index.expr()}, where);
+std::pair<Tensor, Tensor> nll_loss_forward(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, const SymInt& ignore_index, Where where) {
+  return two(ops::get("nll_loss_forward"), {self, target, maybe(weight), Expr(reduction.number("nll_loss_forward", where)), ignore_index.expr()}, where);
 }
-std::pair<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& target, const Tensor& weight, const SymInt& reduction, const SymInt& ignore_index, Where where) {
-  return two(ops::get("nll_loss2d_forward"), {self, target, maybe(weight), reduction.expr(), ignore_index.expr()}, where);
+std::pair<Tensor, Tensor> nll_loss2d_forward(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, const SymInt& ignore_index, Where where) {
+  return two(ops::get("nll_loss2d_forward"), {self, target, maybe(weight), Expr(reduction.number("nll_loss2d_forward", where)), ignore_index.expr()}, where);
 }
-Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const Tensor& weight, const SymInt& reduction, const SymInt& ignore_index, double label_smoothing, Where where) {
-  return call1("cross_entropy_loss", {self, target, maybe(weight), reduction.expr(), ignore_index.expr(), label_smoothing}, where);
+Tensor cross_entropy_loss(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, const SymInt& ignore_index, double label_smoothing, Where where) {
+  return call1("cross_entropy_loss", {self, target, maybe(weight), Expr(reduction.number("cross_entropy_loss", where)), ignore_index.expr(), label_smoothing}, where);
 }
 std::pair<Tensor, Tensor> cummax(const Tensor& self, int64_t dim, Where where) {
   return two(ops::get("cummax"), {self, Expr(dim)}, where);
@@ -953,10 +922,10 @@ std::pair<Tensor, Tensor> sort(const Tensor& self, std::optional<bool> stable, i
 Tensor msort(const Tensor& self, Where where) {
   return call1("msort", {self}, where);
 }
-Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, std::optional<std::string_view> side, const Tensor& sorter, Where where) {
+Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& self, bool out_int32, bool right, std::optional<Word> side, const Tensor& sorter, Where where) {
   return call1("searchsorted.Tensor", {sorted_sequence, self, out_int32, right, optional(side), maybe(sorter)}, where);
 }
-Tensor searchsorted(const Tensor& sorted_sequence, const Operand& self, bool out_int32, bool right, std::optional<std::string_view> side, const Tensor& sorter, Where where) {
+Tensor searchsorted(const Tensor& sorted_sequence, const Operand& self, bool out_int32, bool right, std::optional<Word> side, const Tensor& sorter, Where where) {
   return call1("searchsorted.Scalar", {sorted_sequence, number("searchsorted.Scalar", "self", self), out_int32, right, optional(side), maybe(sorter)}, where);
 }
 Tensor bucketize(const Tensor& self, const Tensor& boundaries, bool out_int32, bool right, Where where) {
@@ -989,19 +958,19 @@ Tensor masked_select(const Tensor& self, const Tensor& mask, Where where) {
 Tensor masked_scatter(const Tensor& self, const Tensor& mask, const Tensor& source, Where where) {
   return call1("masked_scatter", {self, mask, source}, where);
 }
-Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self, Where where) {
+Tensor scatter_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Word reduce, bool include_self, Where where) {
   return call1("scatter_reduce.two", {self, Expr(dim), index, src, std::string(reduce), include_self}, where);
 }
 Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, Where where) {
   return call1("scatter.value", {self, Expr(dim), index, number("scatter.value", "value", value)}, where);
 }
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, Where where) {
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Word reduce, Where where) {
   return call1("scatter.reduce", {self, Expr(dim), index, src, std::string(reduce)}, where);
 }
-Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, std::string_view reduce, Where where) {
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, Word reduce, Where where) {
   return call1("scatter.value_reduce", {self, Expr(dim), index, number("scatter.value_reduce", "value", value), std::string(reduce)}, where);
 }
-Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce, bool include_self, Where where) {
+Tensor index_reduce(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Word reduce, bool include_self, Where where) {
   return call1("index_reduce", {self, Expr(dim), index, source, std::string(reduce), include_self}, where);
 }
 Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim, Where where) {
@@ -1043,7 +1012,7 @@ std::vector<Tensor> embedding_bag(const Tensor& weight, const Tensor& indices, c
 Tensor embedding_renorm(const Tensor& self, const Tensor& indices, double max_norm, double norm_type, Where where) {
   return call1("embedding_renorm", {self, indices, max_norm, norm_type}, where);
 }
-Tensor segment_reduce(const Tensor& data, std::string_view reduce, const Tensor& lengths, const Tensor& indices, const Tensor& offsets, int64_t axis, bool unsafe, const std::optional<Operand>& initial, Where where) {
+Tensor segment_reduce(const Tensor& data, Word reduce, const Tensor& lengths, const Tensor& indices, const Tensor& offsets, int64_t axis, bool unsafe, const std::optional<Operand>& initial, Where where) {
   return call1("segment_reduce", {data, std::string(reduce), maybe(lengths), maybe(indices), maybe(offsets), Expr(axis), unsafe, number("segment_reduce", "initial", initial)}, where);
 }
 Tensor argwhere(const Tensor& self, Where where) {
@@ -1058,16 +1027,13 @@ Tensor nonzero_static(const Tensor& self, const SymInt& size, const SymInt& fill
 Tensor repeat_interleave(const Tensor& repeats, const std::optional<SymInt>& output_size, Where where) {
   return call1("repeat_interleave.Tensor", {repeats, optional(output_size)}, where);
 }
-Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim, const std::optional<SymInt>& output_size, Where where) {
-  return call1("repeat_interleave.self_Tensor", {self, repeats, optional(dim), optional(output_size)}, where);
-}
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Where where) {
   return call("broadcast_tensors", {tensors}, where);
 }
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Where where) {
   return call("meshgrid", {tensors}, where);
 }
-std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, std::string_view indexing, Where where) {
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Word indexing, Where where) {
   return call("meshgrid.indexing", {tensors, std::string(indexing)}, where);
 }
 Tensor diff(const Tensor& self, const SymInt& n, int64_t dim, const Tensor& prepend, const Tensor& append, Where where) {
@@ -1088,7 +1054,7 @@ Tensor diag(const Tensor& self, const SymInt& diagonal, Where where) {
 Tensor diagflat(const Tensor& self, const SymInt& offset, Where where) {
   return call1("diagflat", {self, offset.expr()}, where);
 }
-Tensor pad_sequence(const std::vector<Tensor>& sequences, bool batch_first, double padding_value, std::string_view padding_side, Where where) {
+Tensor pad_sequence(const std::vector<Tensor>& sequences, bool batch_first, double padding_value, Word padding_side, Where where) {
   return call1("pad_sequence", {sequences, batch_first, padding_value, std::string(padding_side)}, where);
 }
 Tensor isin(const Tensor& elements, const Tensor& test_elements, bool assume_unique, bool invert, Where where) {
@@ -1151,19 +1117,19 @@ Tensor tensordot(const Tensor& self, const Tensor& other, const Dims& dims_self,
 Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool transposed, const SizeList& output_padding, const SymInt& groups, Where where) {
   return call1("convolution", {input, weight, maybe(bias), exprs(stride), exprs(padding), exprs(dilation), transposed, exprs(output_padding), groups.expr()}, where);
 }
-Tensor conv1d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, std::string_view padding, const SizeList& dilation, const SymInt& groups, Where where) {
+Tensor conv1d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where) {
   return call1("conv1d.padding", {input, weight, maybe(bias), exprs(stride), std::string(padding), exprs(dilation), groups.expr()}, where);
 }
 Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& output_padding, const SymInt& groups, const SizeList& dilation, Where where) {
   return call1("conv_transpose1d", {input, weight, maybe(bias), exprs(stride), exprs(padding), exprs(output_padding), groups.expr(), exprs(dilation)}, where);
 }
-Tensor conv2d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, std::string_view padding, const SizeList& dilation, const SymInt& groups, Where where) {
+Tensor conv2d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where) {
   return call1("conv2d.padding", {input, weight, maybe(bias), exprs(stride), std::string(padding), exprs(dilation), groups.expr()}, where);
 }
 Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& dilation, const SymInt& groups, Where where) {
   return call1("conv3d", {input, weight, maybe(bias), exprs(stride), exprs(padding), exprs(dilation), groups.expr()}, where);
 }
-Tensor conv3d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, std::string_view padding, const SizeList& dilation, const SymInt& groups, Where where) {
+Tensor conv3d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where) {
   return call1("conv3d.padding", {input, weight, maybe(bias), exprs(stride), std::string(padding), exprs(dilation), groups.expr()}, where);
 }
 Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& output_padding, const SymInt& groups, const SizeList& dilation, Where where) {
@@ -1331,7 +1297,7 @@ std::pair<Tensor, Tensor> linalg_cholesky_ex(const Tensor& self, bool upper, boo
 Tensor cholesky_inverse(const Tensor& self, bool upper, Where where) {
   return call1("cholesky_inverse", {self, upper}, where);
 }
-std::pair<Tensor, Tensor> linalg_qr(const Tensor& A, std::string_view mode, Where where) {
+std::pair<Tensor, Tensor> linalg_qr(const Tensor& A, Word mode, Where where) {
   return two(ops::get("linalg_qr"), {A, std::string(mode)}, where);
 }
 std::pair<Tensor, Tensor> geqrf(const Tensor& self, Where where) {
@@ -1442,16 +1408,16 @@ Tensor linalg_cholesky(const Tensor& self, bool upper, Where where) {
 Tensor cholesky(const Tensor& self, bool upper, Where where) {
   return call1("cholesky", {self, upper}, where);
 }
-std::tuple<Tensor, Tensor, Tensor> linalg_svd(const Tensor& A, bool full_matrices, std::optional<std::string_view> driver, Where where) {
+std::tuple<Tensor, Tensor, Tensor> linalg_svd(const Tensor& A, bool full_matrices, std::optional<Word> driver, Where where) {
   return three(ops::get("linalg_svd"), {A, full_matrices, optional(driver)}, where);
 }
-Tensor linalg_svdvals(const Tensor& A, std::optional<std::string_view> driver, Where where) {
+Tensor linalg_svdvals(const Tensor& A, std::optional<Word> driver, Where where) {
   return call1("linalg_svdvals", {A, optional(driver)}, where);
 }
-std::pair<Tensor, Tensor> linalg_eigh(const Tensor& self, std::string_view UPLO, Where where) {
+std::pair<Tensor, Tensor> linalg_eigh(const Tensor& self, Word UPLO, Where where) {
   return two(ops::get("linalg_eigh"), {self, std::string(UPLO)}, where);
 }
-Tensor linalg_eigvalsh(const Tensor& self, std::string_view UPLO, Where where) {
+Tensor linalg_eigvalsh(const Tensor& self, Word UPLO, Where where) {
   return call1("linalg_eigvalsh", {self, std::string(UPLO)}, where);
 }
 Tensor linalg_eigvals(const Tensor& self, Where where) {
@@ -1463,13 +1429,13 @@ Tensor matrix_exp(const Tensor& self, Where where) {
 Tensor linalg_norm(const Tensor& self, const std::optional<Operand>& ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
   return call1("linalg_norm", {self, number("linalg_norm", "ord", ord), dims_or_none(dim), keepdim, optional(dtype)}, where);
 }
-Tensor linalg_norm_ord_str(const Tensor& self, std::string_view ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
+Tensor linalg_norm_ord_str(const Tensor& self, Word ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
   return call1("linalg_norm.ord_str", {self, std::string(ord), dims_or_none(dim), keepdim, optional(dtype)}, where);
 }
 Tensor linalg_matrix_norm(const Tensor& self, const Operand& ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
   return call1("linalg_matrix_norm", {self, number("linalg_matrix_norm", "ord", ord), numbers(dim), keepdim, optional(dtype)}, where);
 }
-Tensor linalg_matrix_norm_str_ord(const Tensor& self, std::string_view ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
+Tensor linalg_matrix_norm_str_ord(const Tensor& self, Word ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
   return call1("linalg_matrix_norm.str_ord", {self, std::string(ord), numbers(dim), keepdim, optional(dtype)}, where);
 }
 Tensor complex(const Tensor& real, const Tensor& imag, Where where) {
@@ -1502,58 +1468,58 @@ Tensor resolve_neg(const Tensor& self, Where where) {
 Tensor polar(const Tensor& abs, const Tensor& angle, Where where) {
   return call1("polar", {abs, angle}, where);
 }
-Tensor fft_fft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_fft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<Word> norm, Where where) {
   return call1("fft_fft", {self, optional(n), Expr(dim), optional(norm)}, where);
 }
-Tensor fft_ifft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_ifft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<Word> norm, Where where) {
   return call1("fft_ifft", {self, optional(n), Expr(dim), optional(norm)}, where);
 }
-Tensor fft_rfft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_rfft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<Word> norm, Where where) {
   return call1("fft_rfft", {self, optional(n), Expr(dim), optional(norm)}, where);
 }
-Tensor fft_ihfft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_ihfft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<Word> norm, Where where) {
   return call1("fft_ihfft", {self, optional(n), Expr(dim), optional(norm)}, where);
 }
-Tensor fft_irfft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_irfft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<Word> norm, Where where) {
   return call1("fft_irfft", {self, optional(n), Expr(dim), optional(norm)}, where);
 }
-Tensor fft_hfft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_hfft(const Tensor& self, const std::optional<SymInt>& n, int64_t dim, std::optional<Word> norm, Where where) {
   return call1("fft_hfft", {self, optional(n), Expr(dim), optional(norm)}, where);
 }
-Tensor fft_fft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_fft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_fft2", {self, optional(s), numbers(dim), optional(norm)}, where);
 }
-Tensor fft_ifft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_ifft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_ifft2", {self, optional(s), numbers(dim), optional(norm)}, where);
 }
-Tensor fft_rfft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_rfft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_rfft2", {self, optional(s), numbers(dim), optional(norm)}, where);
 }
-Tensor fft_ihfft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_ihfft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_ihfft2", {self, optional(s), numbers(dim), optional(norm)}, where);
 }
-Tensor fft_irfft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_irfft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_irfft2", {self, optional(s), numbers(dim), optional(norm)}, where);
 }
-Tensor fft_hfft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_hfft2(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_hfft2", {self, optional(s), numbers(dim), optional(norm)}, where);
 }
-Tensor fft_fftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_fftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_fftn", {self, optional(s), dims_or_none(dim), optional(norm)}, where);
 }
-Tensor fft_ifftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_ifftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_ifftn", {self, optional(s), dims_or_none(dim), optional(norm)}, where);
 }
-Tensor fft_rfftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_rfftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_rfftn", {self, optional(s), dims_or_none(dim), optional(norm)}, where);
 }
-Tensor fft_ihfftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_ihfftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_ihfftn", {self, optional(s), dims_or_none(dim), optional(norm)}, where);
 }
-Tensor fft_irfftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_irfftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_irfftn", {self, optional(s), dims_or_none(dim), optional(norm)}, where);
 }
-Tensor fft_hfftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<std::string_view> norm, Where where) {
+Tensor fft_hfftn(const Tensor& self, const std::optional<SizeList>& s, const Dims& dim, std::optional<Word> norm, Where where) {
   return call1("fft_hfftn", {self, optional(s), dims_or_none(dim), optional(norm)}, where);
 }
 Tensor fft_fftshift(const Tensor& self, const Dims& dim, Where where) {
@@ -1565,7 +1531,7 @@ Tensor fft_ifftshift(const Tensor& self, const Dims& dim, Where where) {
 Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool normalized, std::optional<bool> onesided, std::optional<bool> return_complex, std::optional<bool> align_to_window, Where where) {
   return call1("stft", {self, n_fft.expr(), optional(hop_length), optional(win_length), maybe(window), normalized, optional(onesided), optional(return_complex), optional(align_to_window)}, where);
 }
-Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool center, std::string_view pad_mode, bool normalized, std::optional<bool> onesided, std::optional<bool> return_complex, std::optional<bool> align_to_window, Where where) {
+Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool center, Word pad_mode, bool normalized, std::optional<bool> onesided, std::optional<bool> return_complex, std::optional<bool> align_to_window, Where where) {
   return call1("stft.center", {self, n_fft.expr(), optional(hop_length), optional(win_length), maybe(window), center, std::string(pad_mode), normalized, optional(onesided), optional(return_complex), optional(align_to_window)}, where);
 }
 Tensor istft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool center, bool normalized, std::optional<bool> onesided, const std::optional<SymInt>& length, bool return_complex, Where where) {
@@ -1714,10 +1680,10 @@ Tensor multiply_(const Tensor& self, const Operand& other, Where where) {
 Tensor divide_(const Tensor& self, const Operand& other, Where where) {
   return call1("divide_.Tensor", {self, argument(other)}, where);
 }
-Tensor divide_(const Tensor& self, const Tensor& other, std::optional<std::string_view> rounding_mode, Where where) {
+Tensor divide_(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode, Where where) {
   return call1("divide_.Tensor_mode", {self, other, optional(rounding_mode)}, where);
 }
-Tensor divide_(const Tensor& self, const Operand& other, std::optional<std::string_view> rounding_mode, Where where) {
+Tensor divide_(const Tensor& self, const Operand& other, std::optional<Word> rounding_mode, Where where) {
   return call1("divide_.Scalar_mode", {self, number("divide_.Scalar_mode", "other", other), optional(rounding_mode)}, where);
 }
 Tensor true_divide_(const Tensor& self, const Operand& other, Where where) {
@@ -2089,7 +2055,7 @@ Tensor threshold_(const Tensor& self, const Operand& threshold, const Operand& v
 Tensor hardtanh_(const Tensor& self, const Operand& min_val, const Operand& max_val, Where where) {
   return call1("hardtanh_", {self, number("hardtanh_", "min_val", min_val), number("hardtanh_", "max_val", max_val)}, where);
 }
-Tensor gelu_(const Tensor& self, std::string_view approximate, Where where) {
+Tensor gelu_(const Tensor& self, Word approximate, Where where) {
   return call1("gelu_", {self, std::string(approximate)}, where);
 }
 Tensor silu_(const Tensor& self, Where where) {
@@ -2317,16 +2283,16 @@ Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tens
 Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, Where where) {
   return call1("scatter_.value", {self, Expr(dim), index, number("scatter_.value", "value", value)}, where);
 }
-Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, Where where) {
+Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Word reduce, Where where) {
   return call1("scatter_.reduce", {self, Expr(dim), index, src, std::string(reduce)}, where);
 }
-Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, std::string_view reduce, Where where) {
+Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& value, Word reduce, Where where) {
   return call1("scatter_.value_reduce", {self, Expr(dim), index, number("scatter_.value_reduce", "value", value), std::string(reduce)}, where);
 }
-Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, std::string_view reduce, bool include_self, Where where) {
+Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, Word reduce, bool include_self, Where where) {
   return call1("scatter_reduce_.two", {self, Expr(dim), index, src, std::string(reduce), include_self}, where);
 }
-Tensor index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, std::string_view reduce, bool include_self, Where where) {
+Tensor index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, Word reduce, bool include_self, Where where) {
   return call1("index_reduce_", {self, Expr(dim), index, source, std::string(reduce), include_self}, where);
 }
 Tensor addmm_(const Tensor& self, const Tensor& mat1, const Tensor& mat2, const Operand& beta, const Operand& alpha, Where where) {
@@ -2388,12 +2354,6 @@ Tensor bernoulli__float(const Tensor& self, double p, Where where) {
 }
 Tensor bernoulli_(const Tensor& self, const Tensor& p, Where where) {
   return call1("bernoulli_.Tensor", {self, p, std::monostate{}}, where);
-}
-Tensor normal_(const Tensor& self, double std, Where where) {
-  return call1("normal_.Tensor_float", {self, std, std::monostate{}}, where);
-}
-Tensor normal_(const Tensor& self, const Tensor& std, Where where) {
-  return call1("normal_.Tensor_Tensor", {self, std, std::monostate{}}, where);
 }
 Tensor normal_(const Tensor& self, double mean, double std, Where where) {
   return call1("normal_", {self, mean, std, std::monostate{}}, where);

@@ -31,9 +31,13 @@ struct Loaded {
   PackageSession session = packaged(folder / "m.tpk");
   const Tensor x = inputs_of("digitsnet").at(0);
   const std::vector<Way> ways = {[this](const Tensor& t) { return model.run({t}); },
-                                 [this](const Tensor& t) { return values_of(model.run({{model.inputs()[0].name, t}})); },
+                                 [this](const Tensor& t) {
+                                   return values_of(model.run({{model.inputs()[0].name, t}}));
+                                 },
                                  [this](const Tensor& t) { return session.run({t}); },
-                                 [this](const Tensor& t) { return values_of(session.run({{session.input_names()[0], t}})); }};
+                                 [this](const Tensor& t) {
+                                   return values_of(session.run({{session.input_names()[0], t}}));
+                                 }};
 
   PackageSession packaged(const std::string& to) const {
     save_package(path, to);

@@ -35,12 +35,12 @@ const std::set<std::string, std::less<>>& by_hand() {
       "lerp", "lgamma", "linear", "log", "log10", "log1p", "log2", "log_sigmoid", "log_softmax", "logical_and", "logical_not",
       "logical_or", "logical_xor", "logsumexp", "lt", "masked_fill", "masked_fill_", "matmul", "max", "max_pool2d", "maximum",
       "mean", "min", "minimum", "mish", "mm", "mse_loss", "mul", "mul_", "mv", "nan_to_num", "narrow", "ne", "neg", "nonzero",
-      "norm", "one_hot", "ones", "ones_like", "outer", "pad", "permute", "pow", "prod", "rand", "rand_like", "randint", "randn",
+      "norm", "normalize", "one_hot", "ones", "ones_like", "outer", "pad", "permute", "pow", "prod", "rand", "rand_like", "randint", "randn",
       "randn_like", "reciprocal", "relu", "relu6", "relu_", "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm",
       "roll", "round", "rsqrt", "scalar_tensor", "scaled_dot_product_attention", "scatter", "scatter_add", "scatter_add_",
       "select", "selu", "sigmoid", "sigmoid_", "sign", "silu", "sin", "sinh", "slice", "softmax", "softplus", "sort", "split",
-      "split_with_sizes", "sqrt", "sqrt_", "square", "squeeze", "stack", "std_dev", "sub", "sub_", "sum", "t", "tan", "tanh",
-      "tanh_", "to", "topk", "transpose", "tril", "triu", "trunc", "unbind", "unflatten", "unsqueeze", "var", "view", "where",
+      "split_with_sizes", "sqrt", "sqrt_", "square", "squeeze", "stack", "std", "std_mean", "sub", "sub_", "sum", "t", "tan", "tanh",
+      "tanh_", "to", "topk", "transpose", "tril", "triu", "trunc", "unbind", "unflatten", "unique", "unsqueeze", "var", "var_mean", "view", "where",
       "zero_", "zeros", "zeros_like",
   };
   // clang-format on
@@ -49,24 +49,11 @@ const std::set<std::string, std::less<>>& by_hand() {
 
 // Further rows of those names: what the functions written by hand do not reach.
 bool is_beside_hand(std::string_view row) {
-  static const std::set<std::string_view> rows = {"div.Tensor_mode",
-                                                  "round.decimals",
-                                                  "masked_fill.Tensor",
-                                                  "clamp.Tensor",
-                                                  "max.other",
-                                                  "min.other",
-                                                  "scatter.value",
-                                                  "scatter.reduce",
-                                                  "scatter.value_reduce",
-                                                  "eye.m",
-                                                  "bernoulli.p",
-                                                  "bernoulli.Tensor",
-                                                  "sort.stable",
-                                                  "repeat_interleave.self_Tensor",
-                                                  "repeat_interleave.Tensor",
-                                                  "conv1d.padding",
-                                                  "conv2d.padding",
-                                                  "view.dtype"};
+  static const std::set<std::string_view> rows = {
+      "div.Tensor_mode",  "round.decimals", "masked_fill.Tensor",       "clamp.Tensor",         "max.other",
+      "min.other",        "scatter.value",  "scatter.reduce",           "scatter.value_reduce", "bernoulli.p",
+      "bernoulli.Tensor", "sort.stable",    "repeat_interleave.Tensor", "conv1d.padding",       "conv2d.padding",
+      "view.dtype"};
   return rows.count(row) > 0;
 }
 
@@ -98,7 +85,7 @@ std::string reason_against(const Op& op) {
     if (is_required_generator(p) || overload_of(op.name).ends_with("generator")) return "takes a generator; manual_seed() sets the seed";
   }
   if (by_hand().count(base) && !is_beside_hand(op.name)) return "served by the function of that name in toroid/ops.h";
-  if (base == "where_") return "PyTorch has no such operation in place";
+  if (base == "where_" || (base == "normal_" && base != op.name)) return "PyTorch has no such operation in place";
   if (op.inplace_of && !op.inplace_of->formula && !op.inplace_of->random && !has_inplace(without_underscore(base)))
     return "PyTorch has no such operation in place";
   return "";
@@ -149,8 +136,12 @@ bool is_dimension(std::string_view name) {
   return name.starts_with("dim") || others.count(name) > 0;
 }
 
-Parameter integer_parameter(const Param& p) {
+Parameter integer_parameter(const Op& op, const Param& p) {
   Parameter out{"", p.name, default_text(p), "", p.list ? 'L' : 'N'};
+  if (p.name == "reduction") {
+    static const std::map<std::string, std::string> names = {{"", ""}, {"0", "\"none\""}, {"1", "\"mean\""}, {"2", "\"sum\""}};
+    return {"Reduction", p.name, names.at(out.fallback), fmt::format("Expr(reduction.number(\"{}\", where))", base_of(op.name)), 'S'};
+  }
   if (p.list && is_dimension(p.name)) {
     out.type = "const Dims&";
     out.argument = p.optional ? fmt::format("dims_or_none({})", p.name) : fmt::format("numbers({})", p.name);
@@ -187,14 +178,14 @@ Parameter parameter_of(const Op& op, const Param& p, bool is_operand) {
       return {p.optional ? "const std::optional<Operand>&" : "const Operand&", p.name, fallback,
               fmt::format("number(\"{}\", \"{}\", {})", op.name, p.name, p.name), 'O'};
     case ParamType::Int:
-      return integer_parameter(p);
+      return integer_parameter(op, p);
     case ParamType::Float:
       if (p.list) return plain("std::vector<double>", 'L');
       return plain("double", 'N');
     case ParamType::Bool:
       return plain(p.list ? "std::vector<bool>" : "bool", p.list ? 'L' : 'N');
     case ParamType::Str:
-      return plain("std::string_view", 'S', "std::string");
+      return plain("Word", 'S', "std::string");
     case ParamType::DType:
       return plain("DType", 'D');
     default:

@@ -36,8 +36,26 @@ Tensor smooth_distance(const Tensor& d, double beta) {
   return where(compare("lt", a, beta), mul(mul(d, d), 0.5 / beta), sub(a, 0.5 * beta));
 }
 
+std::string sizes_text(const Sizes& sizes) {
+  std::string out;
+  for (const Expr& s : sizes) out += (out.empty() ? "" : ", ") + sym::to_string(s);
+  return "[" + out + "]";
+}
+
+// Targets have the sizes `wanted`. UserError with both, and what scores are.
+void require_targets(const CallReader& c, const Tensor& target, const Sizes& wanted,
+                     const char* hint = "; scores are [batch, classes, ...]") {
+  const Sizes given = sizes_of(target);
+  TOROID_USER_CHECK(given.size() == wanted.size(), "{}: the targets must be {}, they are {}{}", c.op().name, sizes_text(wanted),
+                    sizes_text(given), hint);
+  for (size_t d = 0; d < wanted.size(); ++d)
+    require({sym::Rel::Eq, given[d], wanted[d]}, "{}: the targets must be {}, they are {}{}", c.op().name, sizes_text(wanted),
+            sizes_text(given), hint);
+}
+
 Results binary_cross_entropy(const CallReader& c) {
   Tensor p = c.tensor("self"), y = c.tensor("target");
+  require_targets(c, y, sizes_of(p), "");
   Tensor positive = call1("clamp_min", {log(p), -100.0}), negative = call1("clamp_min", {unary("log1p", unary("neg", p)), -100.0});
   Tensor loss = sub(mul(sub(y, 1.0), negative), mul(y, positive));
   if (c.has("weight")) loss = mul(loss, c.tensor("weight"));
@@ -46,6 +64,7 @@ Results binary_cross_entropy(const CallReader& c) {
 
 Results binary_cross_entropy_logits(const CallReader& c) {
   Tensor x = c.tensor("self"), y = c.tensor("target");
+  require_targets(c, y, sizes_of(x), "");
   Tensor ones = sub(mul(y, -1.0), -1.0);  // 1 - y
   Tensor log_sigmoid = call1("log_sigmoid", {x});
   Tensor loss;
@@ -63,22 +82,6 @@ Results kl_div(const CallReader& c) {
   Tensor x = c.tensor("self"), y = c.tensor("target");
   Tensor entropy = c.flag("log_target") ? mul(exp(y), sub(y, x)) : sub(call1("xlogy.Tensor", {y, y}), mul(y, x));
   return reduced(c, entropy);
-}
-
-std::string sizes_text(const Sizes& sizes) {
-  std::string out;
-  for (const Expr& s : sizes) out += (out.empty() ? "" : ", ") + sym::to_string(s);
-  return "[" + out + "]";
-}
-
-// Targets have the sizes `wanted`. UserError with both, and what scores are.
-void require_targets(const CallReader& c, const Tensor& target, const Sizes& wanted) {
-  const Sizes given = sizes_of(target);
-  TOROID_USER_CHECK(given.size() == wanted.size(), "{}: the targets must be {}, they are {}; scores are [batch, classes, ...]", c.op().name,
-                    sizes_text(wanted), sizes_text(given));
-  for (size_t d = 0; d < wanted.size(); ++d)
-    require({sym::Rel::Eq, given[d], wanted[d]}, "{}: the targets must be {}, they are {}; scores are [batch, classes, ...]", c.op().name,
-            sizes_text(wanted), sizes_text(given));
 }
 
 struct NegativeLogLikelihood {
