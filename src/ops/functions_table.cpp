@@ -908,6 +908,9 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin, double p, double eps, bool swap, const SymInt& reduction, Where where) {
   return call1("triplet_margin_loss", {anchor, positive, negative, margin, p, eps, swap, reduction.expr()}, where);
 }
+Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Operand& p, const Operand& margin, const Tensor& weight, const SymInt& reduction, Where where) {
+  return call1("multi_margin_loss", {self, target, number("multi_margin_loss", "p", p), number("multi_margin_loss", "margin", margin), maybe(weight), reduction.expr()}, where);
+}
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps, const SymInt& reduction, Where where) {
   return call1("poisson_nll_loss", {input, target, log_input, full, eps, reduction.expr()}, where);
 }
@@ -1060,6 +1063,9 @@ Tensor repeat_interleave(const Tensor& repeats, const std::optional<SymInt>& out
 }
 Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim, const std::optional<SymInt>& output_size, Where where) {
   return call1("repeat_interleave.self_Tensor", {self, repeats, optional(dim), optional(output_size)}, where);
+}
+Tensor combinations(const Tensor& self, const SymInt& r, bool with_replacement, Where where) {
+  return call1("combinations", {self, r.expr(), with_replacement}, where);
 }
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Where where) {
   return call("broadcast_tensors", {tensors}, where);
