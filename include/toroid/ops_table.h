@@ -508,6 +508,8 @@ Tensor hinge_embedding_loss(const Tensor& self, const Tensor& target, double mar
 Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target, double margin = 0, Reduction reduction = "mean", Where where = Where::current());
 // max(0, distance to the positive - distance to the negative + margin).
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin = 1, double p = 2, double eps = 1e-06, bool swap = false, Reduction reduction = "mean", Where where = Where::current());
+// The mean over classes of max(0, margin - score of the target + score)^p, the target aside; reduction 0 none, 1 mean, 2 sum.
+Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Operand& p = 1, const Operand& margin = 1, const Tensor& weight = {}, Reduction reduction = "mean", Where where = Where::current());
 // The negative log likelihood of a Poisson distribution.
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps, Reduction reduction, Where where = Where::current());
 // The cross entropy of probabilities and targets in [0, 1].
@@ -602,6 +604,8 @@ std::vector<Tensor> nonzero_numpy(const Tensor& self, Where where = Where::curre
 Tensor nonzero_static(const Tensor& self, const SymInt& size, const SymInt& fill_value = -1, Where where = Where::current());
 // Each element repeated along dim, copies side by side.
 Tensor repeat_interleave(const Tensor& repeats, const std::optional<SymInt>& output_size, Where where = Where::current());
+// The combinations of r elements of a vector, each a row; with_replacement: an element may be there several times.
+Tensor combinations(const Tensor& self, const SymInt& r = 2, bool with_replacement = false, Where where = Where::current());
 // The tensors expanded to common sizes.
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Where where = Where::current());
 // The coordinates of a grid, one tensor a dimension.

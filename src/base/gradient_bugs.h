@@ -46,6 +46,7 @@
   BUG(BagMean, "rules/bags.cpp, bag_rule", "a mean is not divided by the size of its bag") \
   BUG(SegmentEdge, "rules/bags.cpp, Runs", "the first element of a run counts to the one before") \
   BUG(SegmentTies, "rules/bags.cpp, segment_rule", "equal extrema get the whole gradient each") \
+  BUG(CombinationsOverwrite, "rules/index.cpp, combinations_rule", "of the combinations of an element, one counts") \
   BUG(CatOffset, "rules/index.cpp, cat_rule", "each part gets the gradient of the first one") \
   BUG(PadSwapped, "rules/index.cpp, pad_rule", "padding in front and behind are exchanged") \
   BUG(SumCotangent, "rules/reduction.cpp, sum_rule", "the cotangent of a sum is 1") \

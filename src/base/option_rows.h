@@ -34,6 +34,8 @@
   ROW(Logs, Process, String, "logs", "", "Comma-separated artifacts to log, or \"all\" (see toroid/log.h).", logs) \
   ROW(VerifyPasses, Watching, Bool, "verify_passes", "0", "Verify the program after every pass.") \
   ROW(DisablePasses, Code, String, "disable_passes", "", "Comma-separated names of passes to leave out.") \
+  ROW(FoldPadding, Code, Bool, "fold_padding", "1", \
+      "Convolutions pad with zeros themselves what an operation before them pads; without, that stays a kernel of its own.") \
   ROW(RecompileLimit, Watching, Int, "recompile_limit", "8", "Compiled variants of one function before it is run eagerly.", 1 << 20) \
   ROW(Isa, Code, String, "isa", "auto", "Instructions to compile for: auto, avx2, avx512 or scalar.", isa) \
   ROW(CudaDir, Process, String, "cuda_dir", "", \

@@ -28,7 +28,8 @@ Transformed transform(Imported in, const Job& job, CompileReport& report) {
   const graph::Purpose purpose = {.frozen = job.options().get(options::kFreezing),
                                   .templates = job.options().get(options::kTemplates),
                                   .int8 = job.target->facts().int8,
-                                  .attention_gradients = job.target->facts().attention_gradients};
+                                  .attention_gradients = job.target->facts().attention_gradients,
+                                  .padding_apart = !job.options().get(options::kFoldPadding)};
   Transformed out{graph::run_passes(std::move(in.graph), graph::pipeline(purpose), &report.passes, job.options(), job.debug.dump("graph"))};
   out.graph = partitioned(std::move(out.graph), job, report);
   job.debug.show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*out.graph); });

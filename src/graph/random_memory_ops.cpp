@@ -193,6 +193,7 @@ std::vector<Drawn> RandomGenerator::convolution() {
       x = d.t, channels = sizes_of(d.t)[1].constant(), t = d.t.dtype();
   if (!x.defined())
     x = fresh_input(t, {options_.degenerate ? pick(2) : 1 + pick(2), channels, 3 + pick(6), 3 + pick(chance(3) ? 30 : 6)}).t;
+  if (chance(4)) x = call1("constant_pad_nd", {x, chance(3) ? Exprs{1, 0, 1, 1} : Exprs{1, 1, 2, 2}});
   if (channels % groups || channels > 32) groups = 1, out = std::min<int64_t>(out, 8);
   InputKind kind = chance(3) ? InputKind::User : InputKind::Parameter;
   Tensor w = fresh_input(t, {out, channels / groups, 1 + pick(3), 1 + pick(3)}, kind).t;

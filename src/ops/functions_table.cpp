@@ -877,6 +877,9 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin, double p, double eps, bool swap, Reduction reduction, Where where) {
   return call1("triplet_margin_loss", {anchor, positive, negative, margin, p, eps, swap, Expr(reduction.number("triplet_margin_loss", where))}, where);
 }
+Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Operand& p, const Operand& margin, const Tensor& weight, Reduction reduction, Where where) {
+  return call1("multi_margin_loss", {self, target, number("multi_margin_loss", "p", p), number("multi_margin_loss", "margin", margin), maybe(weight), Expr(reduction.number("multi_margin_loss", where))}, where);
+}
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps, Reduction reduction, Where where) {
   return call1("poisson_nll_loss", {input, target, log_input, full, eps, Expr(reduction.number("poisson_nll_loss", where))}, where);
 }
@@ -1026,6 +1029,9 @@ Tensor nonzero_static(const Tensor& self, const SymInt& size, const SymInt& fill
 }
 Tensor repeat_interleave(const Tensor& repeats, const std::optional<SymInt>& output_size, Where where) {
   return call1("repeat_interleave.Tensor", {repeats, optional(output_size)}, where);
+}
+Tensor combinations(const Tensor& self, const SymInt& r, bool with_replacement, Where where) {
+  return call1("combinations", {self, r.expr(), with_replacement}, where);
 }
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors, Where where) {
   return call("broadcast_tensors", {tensors}, where);

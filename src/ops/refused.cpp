@@ -11,7 +11,6 @@ constexpr Refused kRefused[] = {
     {"_foreach_lerp", Whole, "call lerp for each tensor"},
     {"affine_grid", OtherName, "affine_grid_generator"},
     {"cartesian_prod", Whole, "stack the flattened results of meshgrid"},
-    {"combinations", Whole, "index_select by constants: the indices of the combinations"},
     {"cross_entropy", OtherName, "cross_entropy_loss"},
     {"fold", OtherName, "col2im"},
     {"grid_sample", OtherName, "grid_sampler"},

@@ -110,6 +110,7 @@ void add_losses(const Add& add) {
   for (int64_t reduction : {0, 1, 2}) {
     const Expr r(reduction);
     for (const char* op : {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}) add(op, {x, y, r});
+    for (const double p : {1.0, 2.0}) add("multi_margin_loss", {x, classes, p, 0.3, weight, r});
     for (const char* op : {"binary_cross_entropy", "binary_cross_entropy_with_logits"}) add(op, {p, t, floats({4, 5}, 0.5, 2)});
     for (const Expr& ignored : {Expr(-100), Expr(1)}) {
       add("nll_loss", {log_p, classes, weight, r, ignored});
@@ -232,6 +233,7 @@ std::vector<Sample> samples() {
   add("scatter_add", {number, Expr(0), integers({}, {0}), floats({2})});
   add("scatter.src", {m, Expr(0), integers({0}, {}), m});
   add("gather", {m, Expr(0), integers({0}, {})});
+  for (const bool repeated : {false, true}) add("combinations", {floats({4}), Expr(3), repeated});
   add("cat", {std::vector<Tensor>{x, floats({2, 1, 4}), floats({2, 2, 4})}, Expr(1)});
   add("cat", {std::vector<Tensor>{x, floats({2, 3, 4}), floats({2, 3, 4})}, Expr(-1)});
   add("constant_pad_nd", {x, list({1, 2, -1, 0}), 3.0});

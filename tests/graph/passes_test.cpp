@@ -1,12 +1,14 @@
 // Each pass: the text before and what is left of it after; results stay what they were.
 #include "graph/passes/passes.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/options.h"
 #include "graph/inplace.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
+#include "toroid/log.h"
 
 namespace toroid::graph {
 namespace {
@@ -315,6 +317,45 @@ TEST(FoldConvBn, OfTransposedConvolutions) {
   ASSERT_EQ(after->nodes.size(), 1u) << to_string(*after);
   auto a = interpret(*g, in)[0].to_vector(), b = interpret(*after, in)[0].to_vector();
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4);
+}
+
+std::string padded(const char* pad, const char* sizes, const char* results) {
+  return fmt::format(R"(graph "t"(%x: f32[1, 2, 6, 5], %w: f32[3, 2, 3, 3]) {{
+    %p: f32[{}] = constant_pad_nd(%x, pad={})
+    %c: f32[{}] = convolution(%p, %w, none, stride=[1, 1], padding=[0, 1], dilation=[1, 1], transposed=false, output_padding=[0, 0], groups=1)
+    return %c
+  }})",
+                     sizes, pad, results);
+}
+
+TEST(FoldPadding, ZerosBeforeAConvolutionAreItsPadding) {
+  auto g = parse(padded("[2, 2, 1, 1]", "1, 2, 8, 9", "1, 3, 6, 9"));
+  std::vector<std::string> said;
+  const LogSink before = set_log_sink([&](Artifact, std::string_view line) { said.emplace_back(line); });
+  std::unique_ptr<Graph> after;
+  {
+    const ScopedOption logs("logs", "graph");
+    after = run("fold_padding", *g);
+  }
+  set_log_sink(before);
+  EXPECT_EQ(body(*after), "convolution = convolution %x %w none [1, 1] [1, 3] [1, 1] false [0, 0] 1\nreturn convolution");
+  EXPECT_EQ(said, (std::vector<std::string>{"fold_padding: c reads the input of p and pads it itself, by [1, 3]"}));
+  std::vector<Tensor> in = {Tensor::empty({1, 2, 6, 5}, DType::F32), Tensor::empty({3, 2, 3, 3}, DType::F32)};
+  for (Tensor& t : in)
+    for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(i % 7 - 3);
+  EXPECT_EQ(interpret(*after, in)[0].to_vector(), interpret(*g, in)[0].to_vector());
+  EXPECT_EQ(run("fold_padding", *after), nullptr);
+}
+
+TEST(FoldPadding, OtherPaddingStays) {
+  EXPECT_EQ(run("fold_padding", *parse(padded("[1, 2, 1, 1]", "1, 2, 8, 8", "1, 3, 6, 8"))), nullptr) << "more after than before";
+  EXPECT_EQ(run("fold_padding", *parse(padded("[-1, -1, 1, 1]", "1, 2, 8, 3", "1, 3, 6, 3"))), nullptr) << "a cut";
+  EXPECT_EQ(run("fold_padding", *parse(padded("[1, 1, 0, 0, 0, 0, 1, 1]", "3, 2, 6, 7", "3, 3, 4, 7"))), nullptr) << "images of zeros";
+  EXPECT_EQ(run("fold_padding", *parse(padded("[1, 1], value=0.5", "1, 2, 6, 7", "1, 3, 4, 7"))), nullptr) << "no zeros";
+  std::string text = padded("[1, 1]", "1, 2, 6, 7", "1, 3, 4, 7");
+  EXPECT_NE(run("fold_padding", *parse(text)), nullptr);
+  text.replace(text.find("return %c"), 9, "return %c, %p");
+  EXPECT_EQ(run("fold_padding", *parse(text)), nullptr) << "others read it";
 }
 
 TEST(StoreWeights, OfProductsAndConvolutionsAlone) {

@@ -300,6 +300,21 @@ TEST(Pt2Importer, AdaptivePoolsTakeEveryLength) {
   EXPECT_EQ(maximum_mean_and_place({8, 2}), (std::vector<double>{8 + 8 + 0, 8 + 5 + 0, 2 + 2 + 1}));
 }
 
+// The file's size of the result, in PyTorch's words, is that of the rule.
+TEST(Pt2Importer, CombinationsOfEveryLength) {
+  Program p = symbolic();
+  const std::string pairs = "FloorDiv(Mul(" + kS0 + ", Add(" + kS0 + ", Integer(-1))), Integer(2))";
+  p.nodes = node("combinations.default", arg("self", tensor_arg("x")), tensor_arg("y"));
+  p.values = R"("x":)" + meta(expr_size(kS0, 5), 1) + R"(,"y":)" + meta(expr_size(pairs, 10) + "," + int_size(2), 2);
+  auto g = p.load();
+  const auto pairs_of = [&](std::initializer_list<double> values) {
+    const Tensor x = Tensor::of(values, {static_cast<int64_t>(values.size())});
+    return graph::interpret(*g, std::span(&x, 1))[0].to_vector();
+  };
+  EXPECT_EQ(pairs_of({4, 2}), (std::vector<double>{4, 2}));
+  EXPECT_EQ(pairs_of({4, 2, 8}), (std::vector<double>{4, 2, 4, 8, 2, 8}));
+}
+
 TEST(Pt2Importer, BatchStatisticsFollowTheSizeOfTheBatch) {
   Program p = symbolic();
   auto filled = [](const char* name, const char* value) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "errors.h"
 #include "ops/reference.h"
 #include "ops/rows/dense_compose.h"
 
@@ -171,6 +172,27 @@ TEST_F(DenseRows, MarginLossesAgreeWithTheirDefinitions) {
   expect_values(call1("poisson_nll_loss", {Tensor::of({0, 1}, {2}), y, true, false, 0.0, none}), {2}, {1, std::exp(1.0) - 2});
   double stirling = 2 * std::log(2.0) - 2 + 0.5 * std::log(4 * M_PI);
   expect_values(call1("poisson_nll_loss", {x, y, false, true, 0.75, none}), {2}, {3 - std::log(3.75), 0.25 + stirling});
+}
+
+// PyTorch's values.
+TEST_F(DenseRows, MultiMarginLossAgreesWithPyTorch) {
+  const Tensor x = Tensor::of({1, 2, 4, 0.5, 3, -1}, {2, 3}), t = Tensor::of({1, 0}, {2}, DType::I64), w = Tensor::of({1, 2, 3}, {3});
+  const Expr none = 0, mean = 1, sum = 2;
+  const auto loss = [&](double p, double margin, const Tensor& weight, const Expr& reduction) {
+    return call1("multi_margin_loss", {x, t, p, margin, weight, reduction});
+  };
+  expect_values(loss(1, 1, {}, none), {2}, {1, 3.5 / 3});
+  expect_values(loss(1, 0.5, w, none), {2}, {5.0 / 3, 1});
+  expect_values(loss(2, 1, {}, none), {2}, {3, 12.25 / 3});
+  expect_values(loss(2, 0.5, w, mean), {}, {(12.5 / 3 + 3) / 2});
+  expect_values(loss(1, 1, w, sum), {}, {2 + 3.5 / 3});
+  const Tensor line = Tensor::of({1, 2, 4}, {3}), last = Tensor::of({2}, {}, DType::I64);
+  expect_values(call1("multi_margin_loss", {line, last, 1.0, 3.0, Tensor(), none}), {}, {1.0 / 3});
+  expect_values(call1("multi_margin_loss", {line, Tensor::of({2}, {1}, DType::I64), 1.0, 3.0, Tensor(), none}), {1}, {1.0 / 3});
+  EXPECT_EQ(test::user_error([&] { loss(3, 1, {}, none); }), "multi_margin_loss: p is 3; it must be 1 or 2");
+  EXPECT_THROW(call1("multi_margin_loss", {x, Tensor::of({1, 3}, {2}, DType::I64)}), UserError);
+  EXPECT_THROW(call1("multi_margin_loss", {x, Tensor::of({1}, {1}, DType::I64)}), UserError);
+  EXPECT_THROW(loss(1, 1, Tensor::of({1, 2}, {2}), none), UserError);
 }
 
 TEST_F(DenseRows, BagsLeaveThePaddingOut) {

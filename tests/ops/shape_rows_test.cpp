@@ -62,6 +62,38 @@ TEST_F(ShapeRows, WritesThroughViews) {
   EXPECT_EQ(write_through("t", {x}, 0, Tensor::of({0, 4, 1, 5, 2, 6, 3, 9}, {4, 2})).to_vector(), (Values{0, 1, 2, 3, 4, 5, 6, 9}));
 }
 
+TEST_F(ShapeRows, CombinationsAreInTheOrderOfPlaces) {
+  const Tensor x = counting({4});
+  EXPECT_EQ(call1("combinations", {x}).to_vector(), (Values{0, 1, 0, 2, 0, 3, 1, 2, 1, 3, 2, 3}));
+  EXPECT_EQ(call1("combinations", {x, n(3)}).to_vector(), (Values{0, 1, 2, 0, 1, 3, 0, 2, 3, 1, 2, 3}));
+  EXPECT_EQ(call1("combinations", {counting({2}), n(3), true}).to_vector(), (Values{0, 0, 0, 0, 0, 1, 0, 1, 1, 1, 1, 1}));
+  using Dims = std::vector<int64_t>;
+  EXPECT_EQ(call1("combinations", {x, n(0)}).sizes(), (Dims{0}));
+  EXPECT_EQ(call1("combinations", {counting({1}), n(3)}).sizes(), (Dims{0, 3}));
+  EXPECT_EQ(call1("combinations", {counting({0}), n(2), true}).sizes(), (Dims{0, 2}));
+  EXPECT_EQ(test::user_error([&] {
+              call1("combinations", {counting({2, 2})});
+            }),
+            "combinations: self must be a vector, it has 2 dimensions");
+  EXPECT_EQ(test::user_error([&] { call1("combinations", {x, n(-1)}); }), "combinations: r is -1; it must be 0 or more");
+}
+
+// Of open sizes the count is a formula, which must be that of each size, those below r included.
+TEST_F(ShapeRows, CombinationsOfOpenSizesAreCounted) {
+  const Op& op = get("combinations");
+  const Expr s = sym::symbol("s", 0, 1000);
+  const TensorType type{DType::F32, {s}, {}};
+  for (const bool repeated : {false, true})
+    for (const int64_t r : {1, 2, 3, 4}) {
+      const std::vector<Arg<const TensorType*>> args = {&type, Expr(r), repeated};
+      const Expr count = infer(op, args, {}, {}).at(0).sizes.at(0);
+      for (const int64_t size : {0, 1, 2, 3, 7}) {
+        const int64_t at_size = sym::evaluate(count, [size](const auto&) { return size; });
+        EXPECT_EQ(at_size, call1("combinations", {counting({size}), n(r), repeated}).sizes()[0]) << r << " of " << size;
+      }
+    }
+}
+
 TEST_F(ShapeRows, ChunkGivesFewerPartsWhenTheyDoNotFit) {
   auto parts = call("chunk", {counting({5}), n(4)});
   ASSERT_EQ(parts.size(), 3u);

@@ -134,6 +134,23 @@ TEST(ProgramPasses, AreVerifiedOneByOne) {
   EXPECT_NO_THROW(scheduled(with({{"verify_passes", "1"}, {"disable_passes", "break_program"}})));
 }
 
+// The option, of one compile and of the process.
+TEST(GraphPasses, PaddingIsFoldedWhereTheOptionSaysSo) {
+  const auto nodes = [](const std::map<std::string, std::string>& options) {
+    const char* text = R"(graph "g"(%x: f32[1, 8, 16, 16], %w: f32[8, 8, 3, 3]) {
+      %p: f32[1, 8, 18, 18] = constant_pad_nd(%x, pad=[1, 1, 1, 1])
+      %y: f32[1, 8, 16, 16] = conv2d(%p, %w)
+      return %y
+    })";
+    return front::compile_model(graph::parse(text), {.options = options}).report().graph_nodes;
+  };
+  EXPECT_EQ(nodes({}), 1u);
+  EXPECT_EQ(nodes({{"fold_padding", "0"}}), 2u);
+  const ScopedOption off("fold_padding", "0");
+  EXPECT_EQ(nodes({}), 2u);
+  EXPECT_EQ(nodes({{"fold_padding", "1"}}), 1u);
+}
+
 // What a purpose changes about the one order.
 TEST(GraphPasses, ArePartOfThePipelinesTheyAreFor) {
   const auto names = [](const graph::Purpose& purpose) {
@@ -149,17 +166,21 @@ TEST(GraphPasses, ArePartOfThePipelinesTheyAreFor) {
   };
   EXPECT_EQ(names(graph::kLoops), list({"functionalize", "decompose"}, {"widen_products", "dce"}));
   EXPECT_EQ(names(graph::kInference),
-            list({"functionalize", "find_attention", "decompose_keeping_templates", "plain_convolutions"}, {"widen_products", "dce"}));
+            list({"functionalize", "find_attention", "decompose_keeping_templates", "fold_padding", "plain_convolutions"},
+                 {"widen_products", "dce"}));
   EXPECT_EQ(names({.frozen = true}),
             list({"functionalize", "freeze", "dce", "store_weights", "fold_conv_bn", "decompose"}, {"widen_products", "dce"}));
   EXPECT_EQ(names(graph::kFrozen), list({"functionalize", "freeze", "dce", "store_weights", "fold_conv_bn", "find_attention",
-                                         "decompose_keeping_templates", "plain_convolutions"},
+                                         "decompose_keeping_templates", "fold_padding", "plain_convolutions"},
                                         {"merge_linear", "widen_products", "dce"}));
   EXPECT_EQ(names(graph::kFrozenInt8), list({"functionalize", "freeze", "dce", "store_weights", "fold_conv_bn", "integer_products", "dce",
-                                             "find_attention", "decompose_keeping_templates", "plain_convolutions"},
+                                             "find_attention", "decompose_keeping_templates", "fold_padding", "plain_convolutions"},
                                             {"merge_linear", "widen_products", "dce"}));
   EXPECT_EQ(names({.templates = true, .attention_gradients = true}),
-            list({"functionalize", "find_attention", "decompose_keeping_gradients", "plain_convolutions"}, {"widen_products", "dce"}));
+            list({"functionalize", "find_attention", "decompose_keeping_gradients", "fold_padding", "plain_convolutions"},
+                 {"widen_products", "dce"}));
+  EXPECT_EQ(names({.templates = true, .padding_apart = true}),
+            list({"functionalize", "find_attention", "decompose_keeping_templates", "plain_convolutions"}, {"widen_products", "dce"}));
   EXPECT_EQ(names({.templates = true, .int8 = true}), names(graph::kInference)) << "only constants are quantized";
 }
 

@@ -150,6 +150,14 @@ void cat_rule(GradientCall& c) {
   }
 }
 
+// The places of the elements in the combinations are the combinations of their places.
+void combinations_rule(GradientCall& c) {
+  const Tensor self = c.tensor("self"), g = c.cotangent();
+  const Tensor places = ops::call1("combinations", {iota(size_at(self, 0)), c.at("r"), c.at("with_replacement")});
+  const bool accumulate = !planted(GradientBug::CombinationsOverwrite);
+  c.set("self", put(zeros(sizes_of(self), g.dtype()), std::vector<Tensor>{flat(places)}, flat(g), accumulate));
+}
+
 void pad_rule(GradientCall& c) {
   Sizes back;
   for (auto& p : c.exprs("pad")) back.push_back(-p);
@@ -187,6 +195,7 @@ constexpr RuleRow kIndexRules[] = {
     {"scatter_add", scatter_add_rule},
     {"scatter_reduce.two", scatter_reduce_rule},
     {"cat", cat_rule},
+    {"combinations", combinations_rule},
     {"constant_pad_nd", pad_rule},
     {"_to_copy", cast_rule},
     {"embedding_renorm", cast_rule},

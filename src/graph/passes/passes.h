@@ -29,6 +29,9 @@ std::unique_ptr<Graph> simplify(const Graph& g);
 // Writes convolutions of one and three dimensions, and transposed ones, as plain ones of two dimensions, where a template may take those.
 std::unique_ptr<Graph> plain_convolutions(const Graph& g);
 
+// Convolutions pad with zeros themselves what an operation before them pads for them alone, as much before as after.
+std::unique_ptr<Graph> fold_padding(const Graph& g);
+
 // Computes what depends on constants alone, where the result is not much larger than they are.
 std::unique_ptr<Graph> constant_fold(const Graph& g);
 

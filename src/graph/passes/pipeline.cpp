@@ -9,6 +9,7 @@ namespace toroid::graph {
 namespace {
 
 constexpr Purpose kWithTemplates = {.templates = true}, kWithConstants = {.frozen = true};
+constexpr Purpose kPaddingApart = {.padding_apart = true};
 constexpr Purpose kWithGradients = {.templates = true, .attention_gradients = true};
 
 constexpr PassRow row(const char* name, PassFunction run, const char* doc, Purpose needs = {}) { return {name, run, true, needs, {}, doc}; }
@@ -36,6 +37,7 @@ constexpr PassRow kPasses[] = {
             row("decompose_keeping_templates", decompose_keeping_templates, "Expands composites that have no template.", kWithTemplates)),
     row("decompose_keeping_gradients", decompose_keeping_gradients, "The same, but keeps gradients of attention.", kWithGradients),
     without(kWithTemplates, row("decompose", decompose, "Expands composites.")),
+    without(kPaddingApart, row("fold_padding", fold_padding, "Lets convolutions pad with zeros themselves.", kWithTemplates)),
     row("plain_convolutions", plain_convolutions, "Writes convolutions as plain ones of two dimensions.", kWithTemplates),
     outer("explicit_random", explicit_random, "Makes random numbers a function of an input."),
     row("simplify", simplify,
@@ -50,8 +52,9 @@ constexpr PassRow kPasses[] = {
 };
 
 // What a purpose has of another, in order.
-constexpr bool Purpose::*kTraits[] = {&Purpose::frozen, &Purpose::templates, &Purpose::int8, &Purpose::attention_gradients};
-constexpr const char* kTraitNames[] = {"frozen", "templates", "int8", "gradients of attention"};
+constexpr bool Purpose::*kTraits[] = {&Purpose::frozen, &Purpose::templates, &Purpose::int8, &Purpose::attention_gradients,
+                                      &Purpose::padding_apart};
+constexpr const char* kTraitNames[] = {"frozen", "templates", "int8", "gradients of attention", "padding apart"};
 
 bool has_all(const Purpose& p, const Purpose& of) {
   return std::all_of(std::begin(kTraits), std::end(kTraits), [&](auto trait) { return p.*trait || !(of.*trait); });

@@ -363,6 +363,7 @@ void add_index_rows(Table& t) {
   add_index_join_rows(t);
   add_index_embedding_rows(t);
   add_index_nonzero_rows(t);
+  add_index_combinations_rows(t);
   add_view_composite_rows(t);
 }
 

@@ -194,6 +194,31 @@ Results triplet_margin(const CallReader& c) {
   return reduced(c, at_least_0(add(sub(near, far), c.real("margin"))));
 }
 
+// The mean over the classes of what comes within the margin of the target's score.
+Results multi_margin(const CallReader& c) {
+  const Tensor self = c.tensor("self"), target = c.tensor("target");
+  const double p = c.number("p").as_double();
+  TOROID_USER_CHECK(p == 1 || p == 2, "{}: p is {}; it must be 1 or 2", c.op().name, p);
+  TOROID_USER_CHECK(self.dim() == 1 || self.dim() == 2, "{}: scores must be [classes] or [batch, classes], they have {} dimensions",
+                    c.op().name, self.dim());
+  const Tensor x = self.dim() == 1 ? unsqueeze(self, 0) : self;
+  TOROID_USER_CHECK(target.dim() <= 1, "{}: targets must be one dimension, they have {}", c.op().name, target.dim());
+  require({sym::Rel::Eq, numel_of(target), size_at(x, 0)}, "{}: there must be {} targets, one for each row of scores, there are {}",
+          c.op().name, sym::to_string(size_at(x, 0)), sym::to_string(numel_of(target)));
+  const Expr classes = size_at(x, 1);
+  const Tensor index = checked_index(c, cast_to(flat(target), DType::I64), classes, self.dim() - 1), column = unsqueeze(index, 1);
+  Tensor inside = at_least_0(add(sub(x, call1("gather", {x, num(1), column})), c.number("margin").as_double()));
+  if (p == 2) inside = mul(inside, inside);
+  if (const Tensor weight = c.opt_tensor("weight"); weight.defined()) {
+    require({sym::Rel::Eq, numel_of(weight), classes}, "{}: there must be {} weights, one for each class, there are {}", c.op().name,
+            sym::to_string(classes), sym::to_string(numel_of(weight)));
+    inside = mul(inside, call1("index.Tensor", {weight, std::vector<Tensor>{column}}));
+  }
+  inside = where(compare("eq", iota_along(classes, 1, 2), column), zero_of(x), inside);
+  const Tensor loss = div(sum(inside, {1}, false), operand(classes));
+  return reduced(c, view(loss, sizes_of(target)));
+}
+
 Results poisson_nll(const CallReader& c) {
   Tensor x = c.tensor("input"), y = c.tensor("target");
   Tensor loss = c.flag("log_input") ? sub(exp(x), mul(y, x)) : sub(x, mul(y, log(add(x, c.real("eps")))));
@@ -228,6 +253,8 @@ void add_reduction_loss_rows(Table& t) {
       "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, "
       "int reduction=1) -> Tensor",
       triplet_margin);
+  t.composite("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
+              multi_margin);
   t.composite("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor", poisson_nll);
   t.composite("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy);
   t.composite(
