@@ -101,10 +101,13 @@ int opt(const OptArgs& args) {
   const std::string text = read_file(args.graph);
   if (text.starts_with("program")) return opt_program(text, split_list(args.passes), args.pipeline, args.json);
   auto g = read_graph(args.graph);
+  const CompileOptions options = CompileOptions::of_process();
+  graph::Purpose purpose = graph::kInference;
+  purpose.padding_apart = !options.get(options::kFoldPadding);
   std::vector<graph::PassRow> rows;
-  if (args.pipeline) rows = graph::pipeline(graph::kInference);
+  if (args.pipeline) rows = graph::pipeline(purpose);
   for (auto name : split_list(args.passes)) rows.push_back(graph::find_pass(name));
-  g = graph::run_passes(std::move(g), rows);
+  g = graph::run_passes(std::move(g), rows, nullptr, options);
   graph::verify(*g, "the end of the passes");
   return print_text(graph::to_string(*g), args.json);
 }

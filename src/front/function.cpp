@@ -321,6 +321,11 @@ void Function::State::exchange(const std::shared_ptr<const Entry>& old, std::sha
   auto next = std::make_shared<Entries>(*variants());
   auto at = std::find(next->begin(), next->end(), old);
   if (at == next->end()) return;  // another thread was first, or a reset
+  constexpr size_t kReplaced = 4;
+  if (!by || by->text != old->text) {
+    replaced.push_back(old);
+    if (replaced.size() > kReplaced) replaced.erase(replaced.begin());
+  }
   if (by) {
     *at = std::move(by);
   } else {
@@ -330,8 +335,23 @@ void Function::State::exchange(const std::shared_ptr<const Entry>& old, std::sha
   replace_variants(std::move(next));
 }
 
+std::shared_ptr<const Entry> Function::State::returned(const std::string& text, const Captures& captures, const Call& c,
+                                                       const front::OptionsNow& now) {
+  std::lock_guard lock(mutex);
+  const auto fits = [&](auto& e) {
+    return e->program && e->text == text && e->captures->difference(captures).empty() && e->matches(c, now) &&
+           !(e->writes && e->memory_is_shared(c));
+  };
+  const auto at = std::find_if(replaced.rbegin(), replaced.rend(), fits);
+  if (at == replaced.rend()) return nullptr;
+  auto out = *at;
+  replaced.erase(std::next(at).base());
+  return out;
+}
+
 // A call that a variant fits, whose captured variables have been assigned since: another trace finds the tensors that they hold now. The
-// compiled code runs on those where that is all that has changed.
+// compiled code runs on those where that is all that has changed, or that of a variant before, where the graph is that one's again (a
+// module that trains and evaluates by turns).
 std::vector<Tensor> Function::State::refresh(const std::shared_ptr<const Entry>& stale, const Call& c,
                                              const std::shared_ptr<const front::OptionsNow>& now) {
   bool broken = false;
@@ -343,8 +363,20 @@ std::vector<Tensor> Function::State::refresh(const std::shared_ptr<const Entry>&
     return run_segment(std::move(s));
   }
   const std::string text = graph::to_string(*s.graph);
+  const auto captured = std::make_shared<const Captures>(s);
+  if (const auto before = text == stale->text ? nullptr : returned(text, *captured, c, *now)) {
+    auto again = std::make_shared<Entry>(*before);
+    again->captures = captured;
+    if (const auto others = before->captures->exchanged(*captured); !others.empty())
+      again->program = front::rebound(before->program, others);
+    if (again->program) {
+      rebinds.fetch_add(1, std::memory_order_relaxed);
+      exchange(stale, again);
+      return run(*again, c);
+    }
+  }
   auto e = std::make_shared<Entry>(*stale);
-  e->captures = std::make_shared<const Captures>(s);
+  e->captures = captured;
   std::string why = stale->captures->difference(*e->captures);
   if (why.empty() && text != stale->text)
     why = fmt::format("{} have changed: {}", reads_others ? "numbers that the function reads from captured tensors" : "captured variables",
@@ -418,6 +450,7 @@ void Function::State::clear_locked() {
   history.clear();
   kept = {};
   segments.clear();
+  replaced.clear();
   segmented = false;
 }
 

@@ -84,6 +84,8 @@ struct Function::State {
   Messages report_new(const Call& c, const Entry& e, std::string why, std::string hint);
   void keep_entry(const std::shared_ptr<const Entry>& e, uint64_t generation);
   void exchange(const std::shared_ptr<const Entry>& old, std::shared_ptr<const Entry> by);
+  // Of the variants that others have replaced, one that the call fits and whose graph is this again.
+  std::shared_ptr<const Entry> returned(const std::string& text, const Captures& captures, const Call& c, const front::OptionsNow& now);
   static bool limit_reached(size_t programs, const front::OptionsNow& now) {
     return static_cast<int64_t>(programs) >= now.options.get(options::kRecompileLimit);
   }
@@ -132,6 +134,7 @@ struct Function::State {
   std::vector<std::shared_ptr<const Entry>> pending;                    // that are being compiled
   std::multiset<std::pair<std::string, std::string>> pending_segments;  // by site and text
   std::vector<History> history;
+  std::vector<std::shared_ptr<const Entry>> replaced;     // variants whose captured variables were assigned, the latest last: a few
   CompileReport kept;                                     // the lists of the report
   std::unordered_map<std::string, SegmentSite> segments;  // by the reason of the break at their end
   bool segmented = false;

@@ -24,8 +24,8 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 // The base of all modules. A module has a forward() of its own signature. Its tensors are members that it names in its constructor.
 // Modules are neither copied nor moved; to compile one: compile([&](const Tensor& x) { return module.forward(x); }). Such functions see
 // what load_state(), to(), train() and assignments to members change: tensors of the same dtype, sizes, strides and device take the place
-// of the former ones without another compile. None of these may run beside a call of the module or of such a function, which would read
-// tensors of both. A child that is added after the first call is not seen.
+// of the former ones without another compile; training and evaluation are two. None of these may run beside a call of the module or of such
+// a function, which would read tensors of both. A child that is added after the first call is not seen.
 class Module {
  public:
   Module() = default;
