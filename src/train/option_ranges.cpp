@@ -64,7 +64,11 @@ TOROID_RANGES(Adadelta) {
   r.lr(o.lr), r.eps(o.eps), r.weight_decay(o.weight_decay);
   r.in(o.rho >= 0 && o.rho <= 1, "Invalid rho value: ", o.rho);
 }
-TOROID_RANGES(ASGD) { r.lr(o.lr), r.weight_decay(o.weight_decay); }
+TOROID_RANGES(ASGD) {
+  r.lr(o.lr), r.weight_decay(o.weight_decay);
+  r.in(o.lambd >= 0, "Invalid lambd value: ", o.lambd);
+  r.in(o.alpha >= 0, "Invalid alpha value: ", o.alpha);
+}
 TOROID_RANGES(Rprop) {
   r.lr(o.lr);
   r.require(o.etas[0] > 0 && o.etas[0] < 1 && o.etas[1] > 1, fmt::format("Invalid eta values: {}, {}", o.etas[0], o.etas[1]).c_str());

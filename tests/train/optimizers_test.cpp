@@ -174,6 +174,8 @@ TEST(Optimizers, RefuseWhatPyTorchRefuses) {
   refuses<SGD>({.nesterov = true}, "SGD: Nesterov momentum requires a momentum and zero dampening");
   refuses<SGD>({.momentum = 0.9, .dampening = 0.1, .nesterov = true}, "SGD: Nesterov momentum requires a momentum and zero dampening");
   refuses<RMSprop>({.alpha = -0.5}, "RMSprop: Invalid alpha value: -0.5");
+  refuses<ASGD>({.lambd = -1}, "ASGD: Invalid lambd value: -1");
+  refuses<ASGD>({.alpha = -1}, "ASGD: Invalid alpha value: -1");
   refuses<Adagrad>({.lr_decay = -1}, "Adagrad: Invalid lr_decay value: -1");
   refuses<Adagrad>({.initial_accumulator_value = -1}, "Adagrad: Invalid initial_accumulator_value value: -1");
   refuses<Adadelta>({.rho = 1.5}, "Adadelta: Invalid rho value: 1.5");
