@@ -308,6 +308,8 @@ TEST_F(TrainCommand, ABertFolderIsFineTuned) {
   const auto losses = losses_in(folder_ / "out");
   EXPECT_GT(losses.front(), 0.6);
   EXPECT_LT(losses.back(), 0.3);
+  EXPECT_TRUE(std::regex_search(o.text, std::regex("held-out loss [^\n]*  accuracy [01]\\.\\d{4}  \\d+ samples"))) << o.text;
+  EXPECT_NE(file("out/log.jsonl").find("\"metrics\":{\"accuracy\":"), std::string::npos);
   EXPECT_EQ(file("out/step-000060/config.json"), config);
   EXPECT_EQ(file("out/step-000060/vocab.txt"), "[PAD]\n");
   EXPECT_EQ(nn::load_pretrained(path("out/step-000060"))->state().size(), nn::load_pretrained(path("bert"))->state().size());
