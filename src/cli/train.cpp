@@ -131,13 +131,14 @@ int train(const TrainArgs& args) {
     return train::make_optimizer(config.optimizer, options.masters ? options.masters->masters : subject.model->parameters(),
                                  config.optimizer_arguments);
   });
+  options.perplexity = subject.is_language_model;
   const double lr = optimizer->learning_rate().item();
   options.on_step = [&](const train::StepReport& r) { output.step(r); };
   options.on_evaluation = [&](const train::EvaluationReport& r) { output.evaluation(r); };
   options.on_checkpoint = [&](const std::string& folder) { output.line("saved", json_string(folder), "saved " + folder); };
   train::Trainer trainer(*subject.model, subject.loss, *optimizer, *subject.data, options);
   trainer.set_schedule(with_place(config, "schedule", [&] { return schedule_of(config, lr); }));
-  if (subject.held_out) trainer.set_evaluation(*subject.held_out);
+  if (subject.held_out) trainer.set_evaluation(*subject.held_out, subject.metrics);
   const StopOnSignal on_signal(trainer);
   const std::string begin = fmt::format("{} on {}; {} samples", subject.description, to_string(device), subject.data->size());
   output.line("training", json_string(begin), begin);

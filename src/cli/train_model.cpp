@@ -115,9 +115,14 @@ TrainSubject make_train_subject(const TrainConfig& c) {
   if (std::dynamic_pointer_cast<nn::BertForSequenceClassification>(model)) {
     kind = "classifier";
     out.loss = classification(model);
+    out.metrics = [model](const train::Batch& b) {
+      const Tensor chosen = argmax(model->forward(to(b[0], DType::I64), b[1]), -1);
+      return nn::NamedTensors{{"accuracy", mean(to(chosen == to(b[2], DType::I64), DType::F32))}};
+    };
     add_rows(c, {"input_ids", "attention_mask", "labels"}, out);
   } else if (std::dynamic_pointer_cast<nn::GPT2LMHeadModel>(model) || std::dynamic_pointer_cast<nn::LlamaForCausalLM>(model)) {
     kind = "language model";
+    out.is_language_model = true;
     out.loss = [model](const train::Batch& b) { return train::next_token_loss(*model, b[0]); };
     add_tokens(c, out);
   } else {

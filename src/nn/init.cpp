@@ -119,10 +119,11 @@ Tensor generate_there(const std::vector<int64_t>& sizes, DType dtype, const Devi
   return view(out, sizes);
 }
 
+std::byte the_zero[16] = {};  // of all tensors without memory
+
 Tensor without_memory(const std::vector<int64_t>& sizes, DType dtype) {
-  static std::byte zero[16] = {};
   count_of(sizes);
-  return Tensor::from_blob(zero, sizes, dtype, std::vector<int64_t>(sizes.size(), 0));
+  return Tensor::from_blob(the_zero, sizes, dtype, std::vector<int64_t>(sizes.size(), 0));
 }
 
 }  // namespace
@@ -136,6 +137,7 @@ const std::shared_ptr<Init::Stream>& Init::process_stream() {
 
 Init Init::standard(DType dtype, const Device& device) { return {process_stream(), dtype, device}; }
 Init Init::shapes_only(DType dtype) { return {nullptr, dtype, Device::cpu()}; }
+bool Init::is_shape_only(const Tensor& t) { return !t.device().is_cuda() && t.raw_data() == the_zero; }
 
 void manual_seed(uint64_t seed) {
   Init::process_stream()->seed = seed;

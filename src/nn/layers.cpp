@@ -4,14 +4,21 @@
 
 #include "nn/errors.h"
 #include "nn/layer_scope.h"
+#include "nn/size_text.h"
 #include "toroid/collectives.h"
 
 namespace toroid::nn {
+
 namespace {
 
-int64_t product(const std::vector<int64_t>& sizes) {
+// Unknown where a size is open.
+std::optional<int64_t> values_of_a_channel(const std::vector<SymInt>& sizes) {
   int64_t n = 1;
-  for (int64_t s : sizes) n *= s;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const auto known = d == 1 ? std::optional<int64_t>(1) : sizes[d].expr().maybe_constant();
+    if (!known) return std::nullopt;
+    n *= *known;
+  }
   return n;
 }
 
@@ -82,31 +89,16 @@ Tensor GroupNorm::forward(const Tensor& x) {
   return group_norm(x, groups_, weight, bias, eps_);
 }
 
-Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, std::vector<int64_t> kernel_size, Conv2dOptions options, const Init& init)
-    : options_(std::move(options)) {
-  require(kernel_size.size() == 2, "Conv2d: the kernel needs 2 sizes, got {}", kernel_size.size());
-  require(options_.groups > 0 && in_channels % options_.groups == 0 && out_channels % options_.groups == 0,
-          "Conv2d: {} and {} channels cannot be split into {} groups", in_channels, out_channels, options_.groups);
-  std::vector<int64_t> sizes{out_channels, in_channels / options_.groups, kernel_size[0], kernel_size[1]};
-  int64_t fan_in = product(sizes) / std::max<int64_t>(out_channels, 1);
-  weight = init.kaiming_uniform(sizes, fan_in);
-  if (options_.bias) bias = init.kaiming_uniform({out_channels}, fan_in);
-  add_parameter("weight", weight);
-  add_parameter("bias", bias);
-}
-Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, Conv2dOptions options, const Init& init)
-    : Conv2d(in_channels, out_channels, std::vector<int64_t>{kernel_size, kernel_size}, std::move(options), init) {}
-Tensor Conv2d::forward(const Tensor& x) {
-  const LayerScope here(*this);
-  return conv2d(x, weight, bias, options_.stride, options_.padding, options_.dilation, options_.groups);
-}
-
-BatchNorm2d::BatchNorm2d(int64_t num_features, double eps, double momentum, const Init& init)
+BatchNorm::BatchNorm(const char* kind, int64_t fewest_dims, int64_t most_dims, int64_t num_features, double eps, double momentum,
+                     const Init& init)
     : weight(init.constant({num_features}, 1)),
       bias(init.constant({num_features}, 0)),
       running_mean(init.constant({num_features}, 0)),
       running_var(init.constant({num_features}, 1)),
       num_batches_tracked(Tensor::full({}, 0, DType::I64)),
+      kind_(kind),
+      fewest_dims_(fewest_dims),
+      most_dims_(most_dims),
       eps_(eps),
       momentum_(momentum) {
   add_parameter("weight", weight);
@@ -115,19 +107,17 @@ BatchNorm2d::BatchNorm2d(int64_t num_features, double eps, double momentum, cons
   add_buffer("running_var", running_var);
   add_buffer("num_batches_tracked", num_batches_tracked);
 }
-Tensor BatchNorm2d::forward(const Tensor& x) {
+Tensor BatchNorm::forward(const Tensor& x) {
   const LayerScope here(*this);
-  here.require(x.dim() == 4, "BatchNorm2d: the input needs 4 dimensions, got {}", x.dim());
-  if (is_training()) add_(num_batches_tracked, 1);
+  here.require(x.dim() == fewest_dims_ || x.dim() == most_dims_, "{}: the input needs {} dimensions, got {}", kind_,
+               fewest_dims_ == most_dims_ ? fmt::format("{}", most_dims_) : fmt::format("{} or {}", fewest_dims_, most_dims_), x.dim());
+  if (is_training()) {
+    const auto sizes = x.sym_sizes();
+    here.require(values_of_a_channel(sizes) != 1, "{}: Expected more than 1 value per channel when training, got input size {}", kind_,
+                 size_text(sizes));
+    add_(num_batches_tracked, 1);
+  }
   return batch_norm(x, weight, bias, running_mean, running_var, is_training(), momentum_, eps_);
-}
-
-MaxPool2d::MaxPool2d(int64_t kernel_size, int64_t stride, int64_t padding)
-    : kernel_(kernel_size), stride_(stride ? stride : kernel_size), padding_(padding) {}
-Tensor MaxPool2d::forward(const Tensor& x) {
-  const LayerScope here(*this);
-  auto both = [](int64_t n) { return std::vector<int64_t>{n, n}; };
-  return max_pool2d(x, both(kernel_), both(stride_), both(padding_));
 }
 
 Tensor GELU::forward(const Tensor& x) {
@@ -142,14 +132,21 @@ Tensor SiLU::forward(const Tensor& x) {
   const LayerScope here(*this);
   return silu(x);
 }
+Tensor Sigmoid::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return sigmoid(x);
+}
+Tensor Tanh::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return tanh(x);
+}
+Tensor Flatten::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return flatten(x, start_, end_);
+}
 Tensor Softmax::forward(const Tensor& x) {
   const LayerScope here(*this);
   return softmax(x, dim_);
-}
-
-Tensor AdaptiveAvgPool2d::forward(const Tensor& x) {
-  const LayerScope here(*this);
-  return adaptive_avg_pool2d(x, sizes_);
 }
 
 Dropout::Dropout(double p) : p_(p) { require(p >= 0 && p <= 1, "Dropout: p must lie in [0, 1], got {}", p); }

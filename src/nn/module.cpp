@@ -48,12 +48,25 @@ void Module::for_each_slot(const std::string& prefix, F&& f) const {
   for (auto& [name, child] : children_) child->for_each_slot(prefix + name + ".", f);
 }
 
-void Module::add_parameter(const std::string& name, Tensor& member) { slots_.push_back({name, &member, false, true, false, {}}); }
+void Module::require_free(const char* by, const std::string& name) const {
+  const auto has_name = [&](auto& list, auto name_in) { return std::any_of(list.begin(), list.end(), name_in); };
+  const char* what = has_name(children_, [&](auto& c) { return c.first == name; }) ? "child" : nullptr;
+  for (auto& s : slots_)
+    if (s.name == name) what = s.buffer ? "buffer" : "parameter";
+  require(!what, "{}: the module has a {} \"{}\" already; give each member a name of its own", by, what ? what : "", name);
+}
+
+void Module::add_parameter(const std::string& name, Tensor& member) {
+  require_free("add_parameter", name);
+  slots_.push_back({name, &member, false, true, false, {}});
+}
 void Module::add_buffer(const std::string& name, Tensor& member, bool persistent, bool exact) {
+  require_free("add_buffer", name);
   slots_.push_back({name, &member, true, persistent, exact, {}});
 }
 
 void Module::add_child(const std::string& name, Module& child) {
+  require_free("add_child", name);
   children_.emplace_back(name, &child);
   child.place_->name = name;
   child.place_->within = place_;
@@ -66,27 +79,20 @@ std::string Module::path() const {
   return out;
 }
 
-NamedTensors Module::named_parameters() const {
+NamedTensors Module::named(bool buffers) const {
   NamedTensors out;
+  std::set<const TensorImpl*> seen;
   for_each_slot("", [&](std::string name, const Slot& s) {
-    if (!s.buffer) out.emplace_back(std::move(name), *s.tensor);
+    if (s.buffer == buffers && seen.insert(s.tensor->impl()).second) out.emplace_back(std::move(name), *s.tensor);
   });
   return out;
 }
-
-NamedTensors Module::named_buffers() const {
-  NamedTensors out;
-  for_each_slot("", [&](std::string name, const Slot& s) {
-    if (s.buffer) out.emplace_back(std::move(name), *s.tensor);
-  });
-  return out;
-}
+NamedTensors Module::named_parameters() const { return named(false); }
+NamedTensors Module::named_buffers() const { return named(true); }
 
 std::vector<Tensor> Module::parameters() const {
   std::vector<Tensor> out;
-  std::set<const TensorImpl*> seen;
-  for (auto& [name, t] : named_parameters())
-    if (seen.insert(t.impl()).second) out.push_back(t);
+  for (auto& [name, t] : named_parameters()) out.push_back(t);
   return out;
 }
 
@@ -143,14 +149,25 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
     tell("that the module does not have", unexpected);
   }
   require(what.empty(), "load_state: the tensors do not fit the module: {}", what);
-  const NoGrad conversions;
+  const NoGrad copies;
+  // Tensors of the module under other names are read before they are written.
+  std::set<const TensorImpl*> written;
+  for (auto& load : loads) written.insert(load.mine->impl());
+  for (auto& load : loads)
+    if (load.given.impl() != load.mine->impl() && written.count(load.given.impl()) && !Init::is_shape_only(*load.mine))
+      load.given = clone(load.given);
   std::map<const TensorImpl*, std::pair<Tensor, Tensor>> done;  // what was, which keeps its address, and what is
   for (auto& [mine, given, name] : loads) {
     const Tensor was = *mine;
-    const auto [it, fresh] = done.try_emplace(was.impl(), was, Tensor());
-    if (fresh) it->second.second = given.dtype() == was.dtype() ? given : toroid::to(given, was.dtype());
-    *mine = it->second.second;
-    note_exchange(was, *mine, name, "load_state()");
+    const auto [it, fresh] = done.try_emplace(was.impl(), was, was);
+    Tensor& now = it->second.second;
+    if (!Init::is_shape_only(was)) {
+      if (fresh && given.impl() != was.impl()) copy_(was, given.to(was.device()));
+      continue;
+    }
+    if (fresh) now = given.dtype() == was.dtype() ? given : toroid::to(given, was.dtype());
+    *mine = now;
+    note_exchange(was, now, name, "load_state()");
     if (was.requires_grad()) mine->set_requires_grad(true);
   }
 }
@@ -250,6 +267,12 @@ void Module::requires_grad(bool on) {
 Tensor Layer::operator()(const Tensor& x, Tensor::Where where) {
   const CallerScope called(where);
   return forward(x);
+}
+
+void Sequential::append(std::unique_ptr<Layer> layer) {
+  require(layer != nullptr, "Sequential: layer {} is null", layers_.size());
+  layers_.push_back(std::move(layer));
+  add_child(std::to_string(layers_.size() - 1), *layers_.back());
 }
 
 Tensor Sequential::forward(const Tensor& x) {

@@ -16,6 +16,9 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
+  // Where a module has put another tensor in the place of parameter i since the group was made; empty where none has.
+  std::string replaced(size_t i) const;
+
   std::vector<Tensor> parameters;
   Tensor lr, step;  // f64, without dimensions; `step`: how many steps have begun
 
@@ -26,6 +29,7 @@ class Group {
   std::vector<std::pair<std::string, Tensor>> state(const std::string& prefix) const;
 
  private:
+  std::vector<std::string> replaced_before_;  // it was given all the same
   std::map<std::string, std::vector<Tensor>> state_;
   std::map<std::string, Tensor> numbers_;
 };

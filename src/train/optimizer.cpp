@@ -1,5 +1,6 @@
 // What all optimizers share: groups, their state, clipping.
 #include <cmath>
+#include <map>
 
 #include "toroid/autograd.h"
 #include "toroid/error.h"
@@ -19,9 +20,10 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
 }
 bool is_float_type(DType t) { return t == DType::F32 || t == DType::F64 || t == DType::F16 || t == DType::BF16; }
 
+std::string name_of_parameter(size_t place) { return "optimizer: parameter " + std::to_string(place); }
+
 std::string without_gradient(size_t place, const Tensor& parameter) {
-  const std::string where = toroid::detail::replaced(parameter),
-                    text = "optimizer: parameter " + std::to_string(place) + " has no gradient: ";
+  const std::string where = toroid::detail::replaced(parameter), text = name_of_parameter(place) + " has no gradient: ";
   if (where.empty())
     return text + "no loss that was differentiated depends on it. Give the optimizer what the loss depends on, or a gradient of zeros";
   return text + "another tensor took its place in the module (" + where + "). Make the optimizer after load_state() and to()";
@@ -35,8 +37,12 @@ Group::Group(std::vector<Tensor> given, double rate, std::vector<std::string> sl
   step = number_of(0, device);
   for (auto& slot : slots)
     for (auto& p : parameters) state_[slot].push_back(Tensor::full(p.sizes(), 0, p.dtype(), p.device()));
-  for (auto& p : parameters) toroid::detail::note_trained(p);
+  for (auto& p : parameters) {
+    toroid::detail::note_trained(p);
+    replaced_before_.push_back(toroid::detail::replaced(p));
+  }
 }
+std::string Group::replaced(size_t i) const { return replaced_before_[i].empty() ? toroid::detail::replaced(parameters[i]) : ""; }
 Group::~Group() {
   for (auto& p : parameters) toroid::detail::withdraw_trained(p);
 }
@@ -61,32 +67,55 @@ Optimizer::Optimizer(Optimizer&&) noexcept = default;
 Optimizer& Optimizer::operator=(Optimizer&&) noexcept = default;
 
 Group& Optimizer::add_group(std::vector<Tensor> parameters, double lr, std::vector<std::string> slots) {
+  std::map<const TensorImpl*, std::string> places;
+  const auto place_of = [&](size_t group, size_t i) {
+    return "parameter " + std::to_string(i) + (groups_.empty() ? "" : " of group " + std::to_string(group));
+  };
+  for (size_t k = 0; k < groups_.size(); ++k)
+    for (size_t i = 0; i < groups_[k]->parameters.size(); ++i) places.emplace(groups_[k]->parameters[i].impl(), place_of(k, i));
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!parameters[i].defined()) throw UserError("optimizer: parameter " + std::to_string(i) + " is undefined");
+    const std::string here = place_of(groups_.size(), i);
+    if (!parameters[i].defined()) throw UserError("optimizer: " + here + " is undefined");
     if (!is_float_type(parameters[i].dtype()))
-      throw UserError("optimizer: parameter " + std::to_string(i) + " is of dtype " + std::string(name_of(parameters[i].dtype())) +
+      throw UserError("optimizer: " + here + " is of dtype " + std::string(name_of(parameters[i].dtype())) +
                       "; only float tensors can be trained");
+    const auto [first, fresh] = places.emplace(parameters[i].impl(), here);
+    if (!fresh)
+      throw UserError("optimizer: " + here + " is the same tensor as " + first->second +
+                      ", and would be stepped twice; give each once, as Module::parameters() and named_parameters() do");
   }
   groups_.push_back(std::make_unique<Group>(std::move(parameters), lr, std::move(slots)));
   return *groups_.back();
 }
 
-void Optimizer::step(std::span<const Tensor> gradients) {
-  const NoGrad no_history;
+// Before anything is written.
+void Optimizer::check(std::span<const Tensor> gradients) const {
   size_t count = 0;
   for (auto& g : groups_) count += g->parameters.size();
   if (gradients.size() != count)
-    throw UserError("optimizer: " + std::to_string(gradients.size()) + " gradients for " + std::to_string(count) + " parameters");
+    throw UserError("optimizer: " + std::to_string(gradients.size()) + " gradients for " + std::to_string(count) +
+                    " parameters; step() takes one for each of optimizer.parameters()");
+  size_t at = 0;
+  for (auto& g : groups_)
+    for (size_t i = 0; i < g->parameters.size(); ++i, ++at) {
+      const Tensor &gradient = gradients[at], &p = g->parameters[i];
+      if (!gradient.defined()) throw UserError(without_gradient(at, p));
+      if (gradient.sizes() != p.sizes())
+        throw UserError("optimizer: gradient " + std::to_string(at) + " is " + sizes_text(gradient.sizes()) + " and its parameter " +
+                        sizes_text(p.sizes()) + "; gradients are given in the order of optimizer.parameters(), that of its groups");
+      if (const std::string where = g->replaced(i); !where.empty())
+        throw UserError(name_of_parameter(at) + " is no longer the module's: another tensor took its place (" + where +
+                        "), and a step would train nothing. Make the optimizer after load_state() and to()");
+    }
+}
+
+void Optimizer::step(std::span<const Tensor> gradients) {
+  const NoGrad no_history;
+  check(gradients);
   size_t at = 0;
   for (size_t k = 0; k < groups_.size(); ++k) {
     Group& group = *groups_[k];
     const auto own = gradients.subspan(at, group.parameters.size());
-    for (size_t i = 0; i < own.size(); ++i) {
-      if (!own[i].defined()) throw UserError(without_gradient(at + i, group.parameters[i]));
-      if (own[i].sizes() != group.parameters[i].sizes())
-        throw UserError("optimizer: gradient " + std::to_string(at + i) + " is not of the sizes of its parameter, " +
-                        sizes_text(group.parameters[i].sizes()));
-    }
     add_(group.step, 1);
     update(group, k, own);
     at += own.size();

@@ -6,6 +6,7 @@
 #include "toroid/error.h"
 #include "toroid/ops.h"
 #include "train/group.h"
+#include "train/option_ranges.h"
 
 namespace toroid::train {
 namespace {
@@ -32,13 +33,6 @@ Tensor& blend_squares(Tensor& mean, const Tensor& x, double beta) {
 
 // 1 - beta^step.
 Tensor correction(const Group& group, double beta) { return 1 - pow(beta, group.step); }
-
-template <class Options>
-std::vector<Options> options_of(const std::vector<GroupOf<Options>>& groups) {
-  std::vector<Options> out;
-  for (auto& g : groups) out.push_back(g.options);
-  return out;
-}
 
 void adam(Group& group, const AdamOptions& o, std::span<const Tensor> gradients) {
   const Tensor step_size = group.lr / correction(group, o.betas[0]), root = sqrt(correction(group, o.betas[1]));
@@ -75,10 +69,8 @@ Tensor orthogonal(const Tensor& update, const MuonOptions& o) {
 
 }  // namespace
 
-SGD::SGD(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+SGD::SGD(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) {
-    if (g.options.nesterov && (g.options.momentum <= 0 || g.options.dampening != 0))
-      throw UserError("SGD: nesterov needs a momentum and no dampening");
     add_group(std::move(g.parameters), g.options.lr,
               g.options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{});
   }
@@ -100,12 +92,12 @@ void SGD::update(Group& group, size_t index, std::span<const Tensor> gradients) 
   }
 }
 
-Adam::Adam(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+Adam::Adam(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) add_group(std::move(g.parameters), g.options.lr, adam_slots(g.options.amsgrad));
 }
 void Adam::update(Group& group, size_t index, std::span<const Tensor> gradients) { adam(group, options_[index], gradients); }
 
-AdamW::AdamW(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+AdamW::AdamW(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) add_group(std::move(g.parameters), g.options.lr, adam_slots(g.options.amsgrad));
 }
 void AdamW::update(Group& group, size_t index, std::span<const Tensor> gradients) {
@@ -113,7 +105,7 @@ void AdamW::update(Group& group, size_t index, std::span<const Tensor> gradients
   adam(group, {o.lr, o.betas, o.eps, o.weight_decay, o.amsgrad, o.maximize, true}, gradients);
 }
 
-RMSprop::RMSprop(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+RMSprop::RMSprop(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) {
     std::vector<std::string> slots{"square_avg"};
     if (g.options.centered) slots.emplace_back("grad_avg");
@@ -142,7 +134,7 @@ void RMSprop::update(Group& group, size_t index, std::span<const Tensor> gradien
   }
 }
 
-Adagrad::Adagrad(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+Adagrad::Adagrad(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) {
     Group& group = add_group(std::move(g.parameters), g.options.lr, {"sum"});
     for (size_t i = 0; i < group.parameters.size(); ++i) fill_(group.at("sum", i), g.options.initial_accumulator_value);
@@ -160,7 +152,7 @@ void Adagrad::update(Group& group, size_t index, std::span<const Tensor> gradien
   }
 }
 
-Adadelta::Adadelta(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+Adadelta::Adadelta(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) add_group(std::move(g.parameters), g.options.lr, {"square_avg", "acc_delta"});
 }
 void Adadelta::update(Group& group, size_t index, std::span<const Tensor> gradients) {
@@ -175,7 +167,7 @@ void Adadelta::update(Group& group, size_t index, std::span<const Tensor> gradie
   }
 }
 
-Adamax::Adamax(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+Adamax::Adamax(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) add_group(std::move(g.parameters), g.options.lr, {"exp_avg", "exp_inf"});
 }
 void Adamax::update(Group& group, size_t index, std::span<const Tensor> gradients) {
@@ -191,7 +183,7 @@ void Adamax::update(Group& group, size_t index, std::span<const Tensor> gradient
   }
 }
 
-NAdam::NAdam(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+NAdam::NAdam(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) add_group(std::move(g.parameters), g.options.lr, {"exp_avg", "exp_avg_sq"}).number("mu_product", 1);
 }
 void NAdam::update(Group& group, size_t index, std::span<const Tensor> gradients) {
@@ -212,7 +204,7 @@ void NAdam::update(Group& group, size_t index, std::span<const Tensor> gradients
   }
 }
 
-RAdam::RAdam(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+RAdam::RAdam(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) add_group(std::move(g.parameters), g.options.lr, {"exp_avg", "exp_avg_sq"});
 }
 void RAdam::update(Group& group, size_t index, std::span<const Tensor> gradients) {
@@ -234,7 +226,7 @@ void RAdam::update(Group& group, size_t index, std::span<const Tensor> gradients
   }
 }
 
-ASGD::ASGD(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+ASGD::ASGD(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) {
     Group& group = add_group(std::move(g.parameters), g.options.lr, {"ax"});
     group.number("eta", g.options.lr), group.number("mu", 1);
@@ -253,7 +245,7 @@ void ASGD::update(Group& group, size_t index, std::span<const Tensor> gradients)
   copy_(mu, 1 / maximum(group.step - o.t0, 1.0));
 }
 
-Rprop::Rprop(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+Rprop::Rprop(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) {
     Group& group = add_group(std::move(g.parameters), g.options.lr, {"prev", "step_size"});
     for (size_t i = 0; i < group.parameters.size(); ++i) fill_(group.at("step_size", i), g.options.lr);
@@ -272,7 +264,7 @@ void Rprop::update(Group& group, size_t index, std::span<const Tensor> gradients
   }
 }
 
-Adafactor::Adafactor(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+Adafactor::Adafactor(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) {
     const std::vector<Tensor> parameters = g.parameters;
     Group& group = add_group(std::move(g.parameters), g.options.lr, {"row_var", "col_var", "variance"});
@@ -316,7 +308,7 @@ void Adafactor::update(Group& group, size_t index, std::span<const Tensor> gradi
   }
 }
 
-Muon::Muon(std::vector<GroupOf<Options>> groups) : options_(options_of(groups)) {
+Muon::Muon(std::vector<GroupOf<Options>> groups) : options_(checked_options(groups)) {
   for (auto& g : groups) {
     for (auto& p : g.parameters)
       if (p.dim() != 2)

@@ -37,11 +37,15 @@ Schedule multi_step_lr(double lr, std::vector<int64_t> milestones, double gamma)
 }
 
 Schedule constant_lr(double lr, double factor, int64_t total_iters) {
+  require(factor >= 0 && factor <= 1, "constant_lr: Constant multiplicative factor expected to be between 0 and 1, not {}", factor);
   return checked([=](int64_t step) { return step < total_iters ? lr * factor : lr; });
 }
 
 Schedule linear_lr(double lr, double start_factor, double end_factor, int64_t total_iters) {
   require(total_iters > 0, "linear_lr: total_iters must be positive");
+  require(start_factor > 0 && start_factor <= 1,
+          "linear_lr: Starting multiplicative factor expected to be greater than 0 and less or equal to 1, not {}", start_factor);
+  require(end_factor >= 0 && end_factor <= 1, "linear_lr: Ending multiplicative factor expected to be between 0 and 1, not {}", end_factor);
   return checked([=](int64_t step) {
     const double part = static_cast<double>(std::min(step, total_iters)) / static_cast<double>(total_iters);
     return lr * linear(start_factor, end_factor, part);
@@ -76,6 +80,7 @@ Schedule cosine_annealing_warm_restarts(double lr, int64_t t_0, int64_t t_mult, 
 
 Schedule one_cycle_lr(double max_lr, int64_t total_steps, OneCycleOptions o) {
   require(total_steps > 1, "one_cycle_lr: total_steps must be more than one");
+  require(o.pct_start >= 0 && o.pct_start <= 1, "one_cycle_lr: Expected float between 0 and 1 pct_start, but got {}", o.pct_start);
   struct Phase {
     double end, from, to;
   };

@@ -77,7 +77,9 @@ std::string to_string(const StepReport& r) {
 }
 
 std::string to_string(const EvaluationReport& r) {
-  return fmt::format("step {}  held-out loss {:.4f}  {} samples  {}", r.step, r.loss, r.samples, duration(r.seconds));
+  std::string metrics;
+  for (auto& [name, value] : r.metrics) metrics += fmt::format("  {} {:.4f}", name, value);
+  return fmt::format("step {}  held-out loss {:.4f}{}  {} samples  {}", r.step, r.loss, metrics, r.samples, duration(r.seconds));
 }
 
 MasterWeights make_master_weights(nn::Module& model, DType dtype) {
@@ -138,7 +140,11 @@ void Trainer::set_schedule(std::vector<Schedule> schedules) {
   impl_->schedules = std::move(schedules);
 }
 
-void Trainer::set_evaluation(const DataSource& data) { impl_->held_out = &data; }
+void Trainer::set_evaluation(const DataSource& data, Metrics metrics) {
+  impl_->held_out = &data;
+  impl_->metrics = std::move(metrics);
+  impl_->make_evaluation();
+}
 void Trainer::request_stop() noexcept { impl_->stop = true; }
 int64_t Trainer::steps_done() const { return impl_->steps; }
 StepReport Trainer::step() { return impl_->step(); }

@@ -16,12 +16,15 @@ struct Trainer::Impl {
   // ---- a step (trainer_step.cpp)
   // Compiles nothing yet.
   void make_functions();
+  void make_evaluation();
   // The loss of one batch as a share of the step's, scaled back, and its gradients in the dtype of what the optimizer trains.
   std::pair<Tensor, std::vector<Tensor>> differentiate(const Batch& batch);
   // Clips, steps where all is finite, and moves what follows the weights. f32 [4 + gradients]: loss, norm, whether the step was taken, the
   // scale, and the norm of each gradient.
   Tensor apply(const Tensor& loss, std::vector<Tensor> gradients);
   Tensor loss_of(const Batch& batch);
+  // f32 [1 + metrics]: the loss, and what `metrics` gives.
+  Tensor evaluated(const Batch& batch);
   // Of a step with that result which was skipped; see StepReport.
   std::string first_not_finite(const std::vector<Batch>& batches, const std::vector<double>& result) const;
   // The next samples, on the device.
@@ -40,6 +43,8 @@ struct Trainer::Impl {
   Optimizer& optimizer;
   const DataSource& data;
   const DataSource* held_out = nullptr;
+  Metrics metrics;
+  std::vector<std::string> metric_names;  // in the order of the last evaluation that was traced
   TrainerOptions options;
   std::vector<Schedule> schedules;    // by group; empty: none
   std::vector<double> initial_rates;  // by group

@@ -93,7 +93,7 @@ std::string Trainer::Impl::save() {
   for (auto& [name, text] : options.files) write_text(writer.file(name), text);
   if (!averages.empty()) {
     nn::NamedTensors named;
-    for (auto& [name, p] : model.named_parameters())
+    for (auto& [name, p] : weights)  // all names of each
       for (size_t i = 0; i < differentiated.size(); ++i)
         if (p.impl() == differentiated[i].impl()) named.emplace_back(name, averages[i]);
     save_tensors(writer.file("ema/model.safetensors"), with_averages(model, named), {{"format", "pt"}});

@@ -1,4 +1,5 @@
 // What a Trainer computes: one compiled function for a step, or two where gradients are accumulated.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -34,6 +35,26 @@ Tensor Trainer::Impl::loss_of(const Batch& batch) {
   std::optional<toroid::autocast> scope;
   if (options.autocast) scope.emplace(device.type, *options.autocast);
   return in_f32(loss(batch));
+}
+
+Tensor Trainer::Impl::evaluated(const Batch& batch) {
+  std::vector<Tensor> values{reshape(to(loss_of(batch), DType::F32), {1})};
+  metric_names.clear();
+  if (metrics) {
+    std::optional<toroid::autocast> scope;
+    if (options.autocast) scope.emplace(device.type, *options.autocast);
+    for (auto& [name, value] : metrics(batch)) {
+      const bool is_plain = std::all_of(name.begin(), name.end(), [](unsigned char c) { return c >= ' ' && c != '"' && c != '\\'; });
+      require(!name.empty() && is_plain, "evaluate: the metric \"{}\" needs a name without quotes, backslashes and line ends", name);
+      require(
+          std::find(metric_names.begin(), metric_names.end(), name) == metric_names.end() && !(options.perplexity && name == "perplexity"),
+          "evaluate: there are two metrics \"{}\"", name);
+      require(value.defined() && value.numel() == 1, "evaluate: the metric \"{}\" is not one number; reduce it, as with mean()", name);
+      metric_names.push_back(name);
+      values.push_back(reshape(to(value, DType::F32), {1}));
+    }
+  }
+  return cat(values, 0);
 }
 
 std::pair<Tensor, std::vector<Tensor>> Trainer::Impl::differentiate(const Batch& batch) {
@@ -104,12 +125,19 @@ void Trainer::Impl::make_functions() {
         return apply(value, std::move(gradients));
       },
       named("last part of a training step"));
+  make_evaluation();
+}
+
+void Trainer::Impl::make_evaluation() {
+  CompileConfig config = options.compile;
+  config.fullgraph = true;
+  config.name = "evaluation";
   evaluation = toroid::compile(
       [this](const Batch& batch) {
         const NoGrad no_gradients;
-        return to(loss_of(batch), DType::F32);
+        return evaluated(batch);
       },
-      named("evaluation"));
+      config);
 }
 
 std::string Trainer::Impl::first_not_finite(const std::vector<Batch>& batches, const std::vector<double>& result) const {
@@ -178,8 +206,14 @@ EvaluationReport Trainer::Impl::evaluate() {
     for (int64_t i = 0; i < rows; ++i) samples.push_back(b * rows + i);
     Batch batch = held_out->batch(samples);
     for (auto& t : batch) t = t.to(device);
-    r.loss += evaluation(batch).item() / static_cast<double>(batches);
+    const std::vector<double> values = evaluation(batch).to_vector();
+    r.loss += values[0] / static_cast<double>(batches);
+    for (size_t i = 0; i < metric_names.size(); ++i) {
+      if (r.metrics.size() == i) r.metrics.emplace_back(metric_names[i], 0);
+      r.metrics[i].second += values.at(1 + i) / static_cast<double>(batches);
+    }
   }
+  if (options.perplexity) r.metrics.emplace_back("perplexity", std::exp(r.loss));
   r.samples = batches * rows;
   r.seconds = now() - start;
   return r;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "train/errors.h"
 
@@ -48,6 +49,23 @@ std::string string_in(std::string_view line, std::string_view key) {
   return at == line.npos ? "" : std::string(line.substr(at + begin.size(), line.find('"', at + begin.size()) - at - begin.size()));
 }
 bool has(std::string_view line, std::string_view text) { return line.find(text) != line.npos; }
+// What "metrics" has, whose names hold neither quotes nor backslashes.
+std::vector<std::pair<std::string, double>> metrics_in(std::string_view line) {
+  std::vector<std::pair<std::string, double>> out;
+  constexpr std::string_view kBegin = "\"metrics\":{";
+  const size_t begin = line.find(kBegin);
+  if (begin == line.npos) return out;
+  line.remove_prefix(begin + kBegin.size());
+  while (line.starts_with('"')) {
+    const size_t end = line.find("\":", 1);
+    if (end == line.npos) break;
+    const std::string name(line.substr(1, end - 1));
+    out.emplace_back(name, number_in(line, name));
+    line.remove_prefix(std::min(line.find_first_of(",}", end), line.size()));
+    if (line.starts_with(',')) line.remove_prefix(1);
+  }
+  return out;
+}
 
 StepReport step_in(std::string_view line) {
   StepReport r;
@@ -69,8 +87,12 @@ std::string json_of(const StepReport& r) {
       json_string(r.unit), json_number(r.loss_scale), r.skipped, json_string(r.not_finite), r.compiling);
 }
 std::string json_of(const EvaluationReport& r) {
-  return fmt::format("{{\"step\":{},\"held_out_loss\":{},\"samples\":{},\"seconds\":{}}}", r.step, json_number(r.loss), r.samples,
-                     json_number(r.seconds));
+  std::string metrics;
+  for (auto& [name, value] : r.metrics)
+    metrics += fmt::format("{}{}:{}", metrics.empty() ? ",\"metrics\":{" : ",", json_string(name), json_number(value));
+  if (!metrics.empty()) metrics += "}";
+  return fmt::format("{{\"step\":{},\"held_out_loss\":{},\"samples\":{},\"seconds\":{}{}}}", r.step, json_number(r.loss), r.samples,
+                     json_number(r.seconds), metrics);
 }
 
 std::string json_string(std::string_view text) {
@@ -112,7 +134,7 @@ void TrainingLog::begin(int64_t steps) {
     if (!(step <= static_cast<double>(steps)) || !line.ends_with("}")) continue;
     if (has(line, "\"held_out_loss\""))
       evaluations_.push_back({static_cast<int64_t>(step), static_cast<int64_t>(number_in(line, "samples")),
-                              number_in(line, "held_out_loss"), number_in(line, "seconds")});
+                              number_in(line, "held_out_loss"), number_in(line, "seconds"), metrics_in(line)});
     else
       steps_.push_back(step_in(line));
     kept += line + "\n";
@@ -158,6 +180,13 @@ void TrainingLog::write_page() const {
                           {"Norm of the gradients", {series("norm", &StepReport::grad_norm)}},
                           {"Learning rate", {series("rate", &StepReport::lr)}},
                           {"Throughput, " + unit + " a second", {series(unit.c_str(), &StepReport::units_per_second)}}};
+  std::map<std::string, Series> metrics;
+  for (auto& e : evaluations_)
+    for (auto& [name, value] : e.metrics) {
+      Series& s = metrics.try_emplace(name, Series{"held-out", {}, true}).first->second;
+      s.points.emplace_back(static_cast<double>(e.step), value);
+    }
+  for (auto& [name, s] : metrics) plots.push_back({name, {s}});
   if (std::any_of(steps_.begin(), steps_.end(), [](auto& r) { return r.loss_scale != 1; }))
     plots.push_back({"Scale of the loss", {series("scale", &StepReport::loss_scale)}});
   std::vector<std::string> lines;

@@ -107,9 +107,9 @@ std::vector<double> losses_in(const fs::path& folder) {
 TEST_F(TrainCommand, ALineAStepAndWhatWasWritten) {
   const Outcome o = tiny("--set checkpoint.every=2 --set evaluation.every=2");
   EXPECT_EQ(o.code, 0) << o.text;
-  for (const char* pattern :
-       {"language model, 1976 parameters on cpu; \\d+ samples\n", "step 1  loss 4\\.\\d+  grad norm [^\n]*\\(compiling\\)\n",
-        "step 2  loss [^\n]* tokens/s\n", "step 2  held-out loss 4\\.\\d+", "saved [^\n]*step-000004\n"})
+  for (const char* pattern : {"language model, 1976 parameters on cpu; \\d+ samples\n",
+                              "step 1  loss 4\\.\\d+  grad norm [^\n]*\\(compiling\\)\n", "step 2  loss [^\n]* tokens/s\n",
+                              "step 2  held-out loss 4\\.\\d+  perplexity \\d+\\.\\d+  \\d+ samples", "saved [^\n]*step-000004\n"})
     EXPECT_TRUE(std::regex_search(o.text, std::regex(pattern))) << pattern << "\n" << o.text;
   for (const char* name : {"log.jsonl", "training.html", "step-000002/config.json", "step-000004/model.safetensors"})
     EXPECT_TRUE(fs::exists(folder_ / "out" / name)) << name;
@@ -308,6 +308,8 @@ TEST_F(TrainCommand, ABertFolderIsFineTuned) {
   const auto losses = losses_in(folder_ / "out");
   EXPECT_GT(losses.front(), 0.6);
   EXPECT_LT(losses.back(), 0.3);
+  EXPECT_TRUE(std::regex_search(o.text, std::regex("held-out loss [^\n]*  accuracy [01]\\.\\d{4}  \\d+ samples"))) << o.text;
+  EXPECT_NE(file("out/log.jsonl").find("\"metrics\":{\"accuracy\":"), std::string::npos);
   EXPECT_EQ(file("out/step-000060/config.json"), config);
   EXPECT_EQ(file("out/step-000060/vocab.txt"), "[PAD]\n");
   EXPECT_EQ(nn::load_pretrained(path("out/step-000060"))->state().size(), nn::load_pretrained(path("bert"))->state().size());

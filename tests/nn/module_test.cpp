@@ -74,6 +74,86 @@ TEST(Module, LoadStateKeepsTies) {
   EXPECT_EQ(m.head.weight.to_vector(), before);
 }
 
+// What holds the tensors goes on with the new elements: optimizers, views, other names.
+TEST(Module, LoadStateWritesInPlace) {
+  auto m = two_layers();
+  m->requires_grad();
+  const auto before = m->state();
+  const Tensor weight = before.at("0.weight"), row = select(weight.detach(), 0, 1);
+  const Tensor given = counting({4, 3});
+  m->load_state({{"0.weight", given}}, false);
+  EXPECT_EQ(m->state().at("0.weight").impl(), weight.impl());
+  EXPECT_EQ(weight.to_vector(), given.to_vector());
+  EXPECT_EQ(row.to_vector(), (std::vector<double>{3, 4, 5}));
+  EXPECT_TRUE(weight.requires_grad() && weight.is_leaf());
+  fill_(given, 9);
+  EXPECT_EQ(weight.to_vector()[11], 11) << "the given tensor stays the caller's";
+  m->load_state(m->state());
+  EXPECT_EQ(weight.to_vector()[11], 11);
+}
+
+// Of a module's own tensors under other names, which are written too.
+TEST(Module, LoadStateExchangesOwnTensors) {
+  Sequential s;
+  auto &a = s.add<Linear>(1, 2, false), &b = s.add<Linear>(1, 2, false);
+  fill_(a.weight, 1), fill_(b.weight, 2);
+  s.load_state({{"0.weight", b.weight}, {"1.weight", a.weight}});
+  EXPECT_EQ(a.weight.to_vector(), (std::vector<double>{2, 2}));
+  EXPECT_EQ(b.weight.to_vector(), (std::vector<double>{1, 1}));
+  EXPECT_NE(a.weight.impl(), b.weight.impl());
+}
+
+// Two modules have one set of weights, and what a file has is not copied.
+TEST(Module, LoadStateSharesWithModulesWithoutMemory) {
+  auto whole = two_layers();
+  Sequential shape;
+  shape.add<Linear>(3, 4, true, Init::shapes_only());
+  shape.add<ReLU>();
+  shape.add<Linear>(4, 2, false, Init::shapes_only());
+  shape.load_state(whole->state());
+  for (auto& [name, t] : shape.state()) EXPECT_EQ(t.impl(), whole->state().at(name).impl());
+  const Tensor given = counting({4});
+  shape.load_state({{"0.bias", given}}, false);  // which has memory now
+  EXPECT_EQ(whole->state().at("0.bias").to_vector(), given.to_vector());
+  Linear scalar_like(1, 1, true, Init::shapes_only());
+  EXPECT_TRUE(Init::is_shape_only(scalar_like.bias));
+  EXPECT_FALSE(Init::is_shape_only(shape.state().at("0.bias")));
+}
+
+TEST(Module, TiedParametersHaveTheirFirstName) {
+  Tied m;
+  EXPECT_EQ(names_of(m.named_parameters()), Names{"words.weight"});
+  EXPECT_EQ(m.parameters().size(), 1u);
+  EXPECT_EQ(m.state().size(), 2u);
+}
+
+// A slip of copy and paste would lose weights of a checkpoint.
+TEST(Module, NamesAreGivenOnce) {
+  struct Open : nn::Module {
+    using Module::add_buffer, Module::add_child, Module::add_parameter;
+  };
+  Open m;
+  Linear a(2, 2), b(2, 2);
+  Tensor t = ones({1}), none;
+  m.add_child("a", a), m.add_parameter("t", t), m.add_parameter("none", none), m.add_buffer("seen", t);
+  const auto refused = [&](const char* name, const char* kind) {
+    const std::string told = std::string("the module has a ") + kind + " \"" + name + "\" already";
+    EXPECT_TRUE(contains(user_error([&] { m.add_child(name, b); }), "add_child: " + told));
+    EXPECT_TRUE(contains(user_error([&] { m.add_parameter(name, t); }), "add_parameter: " + told));
+    EXPECT_TRUE(contains(user_error([&] { m.add_buffer(name, t); }), "add_buffer: " + told));
+  };
+  refused("a", "child"), refused("t", "parameter"), refused("none", "parameter"), refused("seen", "buffer");
+  EXPECT_EQ(m.state().size(), 4u);
+}
+
+TEST(Module, SequentialTakesLayers) {
+  Sequential s(std::make_unique<Linear>(3, 4), std::make_unique<ReLU>(), std::make_unique<Linear>(4, 2, false));
+  EXPECT_EQ(names_of(s.named_parameters()), names_of(two_layers()->named_parameters()));
+  EXPECT_EQ(s[2].parameters()[0].sizes(), (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(s.forward(ones({1, 3})).sizes(), (std::vector<int64_t>{1, 2}));
+  EXPECT_TRUE(contains(user_error([] { Sequential(std::unique_ptr<Linear>()); }), "layer 0 is null"));
+}
+
 TEST(Module, LoadStateConvertsTheDtype) {
   Linear l(2, 2, false);
   l.load_state({{"weight", Tensor::of({1, 2, 3, 4}, {2, 2}, DType::F64)}});

@@ -18,14 +18,16 @@ using test::contains;
 using test::user_error;
 
 struct TwoLayers : nn::Module {
-  TwoLayers() { add_child("up", up), add_child("down", down); }
+  explicit TwoLayers(const nn::Init& init = nn::Init::standard()) : up(2, 4, true, init), down(4, 1, true, init) {
+    add_child("up", up), add_child("down", down);
+  }
   Tensor loss(const Tensor& x) { return mean(square(down.forward(tanh(up.forward(x))))); }
-  nn::Linear up{2, 4}, down{4, 1};
+  nn::Linear up, down;
 };
 
 // What a step by an optimizer says that was made before `change`.
-std::string said_after(const std::function<void(TwoLayers&)>& change, bool compiled, bool by_backward) {
-  TwoLayers net;
+std::string said_after(const std::function<void(TwoLayers&)>& change, bool compiled, bool by_backward, bool has_memory = true) {
+  TwoLayers net(has_memory ? nn::Init::standard() : nn::Init::shapes_only());
   if (by_backward) net.requires_grad();
   train::SGD optimizer(net.parameters(), {.lr = 0.1});
   change(net);
@@ -50,9 +52,13 @@ std::map<std::string, Tensor> other_state() { return TwoLayers().state(); }
 
 TEST(ForgottenParameters, AModuleThatHasExchangedThemIsNamed) {
   for (const auto& [compiled, by_backward] : {std::pair(false, false), {true, false}, {false, true}}) {
-    const std::string loaded = said_after([](TwoLayers& m) { m.load_state(other_state()); }, compiled, by_backward);
+    const auto load = [](TwoLayers& m) { m.load_state(other_state()); };
+    const auto load_part = [](TwoLayers& m) { m.load_state({{"down.bias", ones({1})}}, false); };
+    EXPECT_EQ(said_after(load, compiled, by_backward), "no error") << "the module keeps its tensors";
+    EXPECT_EQ(said_after(load_part, compiled, by_backward), "no error");
+    const std::string loaded = said_after(load, compiled, by_backward, false);
     EXPECT_TRUE(contains(loaded, "(up.weight, by load_state()). Make the optimizer after load_state() and to()")) << loaded;
-    const std::string part = said_after([](TwoLayers& m) { m.load_state({{"down.bias", ones({1})}}, false); }, compiled, by_backward);
+    const std::string part = said_after(load_part, compiled, by_backward, false);
     EXPECT_TRUE(contains(part, "(down.bias, by load_state())") && contains(part, " 3 ")) << part;
     const std::string converted = said_after([](TwoLayers& m) { m.to(DType::F64), m.to(DType::F32); }, compiled, by_backward);
     EXPECT_TRUE(contains(converted, "(up.weight, by to())")) << converted;
@@ -65,6 +71,47 @@ TEST(ForgottenParameters, AModuleThatHasExchangedThemIsNamed) {
     };
     EXPECT_EQ(said_after(there_and_back, compiled, by_backward), "no error");
   }
+}
+
+// As a user of PyTorch writes it: gradients by the module's parameters, whatever was loaded in between.
+TEST(ForgottenParameters, GradientsByTheModulesParametersTrainIt) {
+  const Tensor x = ones({3, 2});
+  for (const bool compiled : {false, true}) {
+    TwoLayers net;
+    train::SGD optimizer(net.parameters(), {.lr = 0.1});
+    net.load_state(other_state());
+    const std::function<Tensor(const Tensor&)> body = [&](const Tensor& v) {
+      auto [loss, gradients] = value_and_gradients([&] { return net.loss(v); }, net.parameters());
+      optimizer.step(gradients);
+      return loss;
+    };
+    std::function<Tensor(const Tensor&)> step = body;
+    if (compiled) step = toroid::compile(body);
+    const double first = step(x).item(), second = step(x).item();
+    EXPECT_LT(second, first * 0.99);
+    // A state that is loaded after the compile is what the next step begins with.
+    const auto other = other_state();
+    net.load_state(other);
+    TwoLayers same;
+    same.load_state(other);
+    EXPECT_NEAR(step(x).item(), same.loss(x).item(), 1e-6);
+    // Other tensors in their place: a step would train the former ones.
+    net.to(DType::F64);
+    EXPECT_TRUE(contains(user_error([&] { step(x.to(DType::F64)); }), "parameter 0 is no longer the module's"));
+    train::SGD after(net.parameters(), {.lr = 0.1});
+    after.step(value_and_gradients([&] { return net.loss(x.to(DType::F64)); }, net.parameters()).second);
+  }
+}
+
+// Copies in a wider dtype are trained in the place of what they were made of.
+TEST(ForgottenParameters, FormerTensorsMayBeGivenOnPurpose) {
+  TwoLayers net;
+  const std::vector<Tensor> masters = net.parameters();
+  net.to(DType::BF16);
+  train::SGD optimizer(masters, {.lr = 0.1});
+  std::vector<Tensor> gradients;
+  for (auto& p : masters) gradients.push_back(ones(p.sizes()));
+  optimizer.step(gradients);
 }
 
 TEST(ForgottenParameters, MembersThatWereAssignedAreMissedAllTogether) {
@@ -86,7 +133,7 @@ TEST(ForgottenParameters, OthersHaveGradientsOfZero) {
   const Tensor x = ones({2});
   EXPECT_EQ(value_and_gradients([&] { return scalar_tensor(1.0); }, {x}).second[0].to_vector(), (std::vector<double>{0, 0}));
   // A module that another one has given its tensors to.
-  TwoLayers a, b;
+  TwoLayers a, b(nn::Init::shapes_only());
   const auto before = b.parameters();
   b.load_state(a.state());
   EXPECT_EQ(value_and_gradients([&] { return b.loss(ones({1, 2})); }, a.parameters()).second.size(), 4u);

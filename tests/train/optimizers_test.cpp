@@ -89,7 +89,8 @@ TEST(Optimizers, RefuseClearly) {
   const Tensor p = ones({2}), i = zeros({2}, DType::I64);
   SGD optimizer({p});
   EXPECT_REFUSED(optimizer.step(std::vector<Tensor>{}), "0 gradients for 1 parameters");
-  EXPECT_REFUSED(optimizer.step(std::vector<Tensor>{ones({3})}), "not of the sizes of its parameter, [2]");
+  EXPECT_REFUSED(optimizer.step(std::vector<Tensor>{ones({3})}),
+                 "gradient 0 is [3] and its parameter [2]; gradients are given in the order of optimizer.parameters()");
   EXPECT_REFUSED(Adam({i}), "only float tensors can be trained");
   EXPECT_REFUSED(SGD({Tensor()}), "undefined");
   EXPECT_REFUSED(Muon({p}), "only matrices");
@@ -103,6 +104,91 @@ TEST(Optimizers, RefuseClearly) {
   EXPECT_REFUSED(make_schedule("StepLR", 1, {{"step_size", 0.0}}), "must be positive");
   EXPECT_REFUSED(make_schedule("OneCycleLR", 1, {{"max_lr", 1.0}, {"total_steps", 4.0}})(4), "step 4 of a schedule of 4 steps");
   EXPECT_REFUSED(exponential_lr(1, 0.5)(-1), "begins at step 0");
+}
+
+// A tensor that stands twice would be stepped twice.
+TEST(Optimizers, TakeEachTensorOnce) {
+  const Tensor a = ones({2}), b = ones({2});
+  EXPECT_REFUSED(AdamW({a, b, a}), "parameter 2 is the same tensor as parameter 0");
+  EXPECT_REFUSED(SGD(std::vector<GroupOf<SGDOptions>>{{{a}}, {{b, a}}}),
+                 "parameter 1 of group 1 is the same tensor as parameter 0 of group 0");
+  AdamW(std::vector<GroupOf<AdamWOptions>>{{{a, b}}, {{}}});  // one group may be empty
+  EXPECT_REFUSED(AdamW(std::vector<GroupOf<AdamWOptions>>{{{}}, {{}}}), "AdamW: optimizer got an empty parameter list");
+}
+
+// All is checked before anything is written.
+TEST(Optimizers, ARefusedStepChangesNothing) {
+  const Tensor a = ones({2}), b = ones({3});
+  SGD optimizer(std::vector<GroupOf<SGDOptions>>{{{a}, {.lr = 0.1}}, {{b}, {.lr = 0.1}}});
+  EXPECT_REFUSED(optimizer.step(std::vector<Tensor>{ones({2}), ones({2})}), "gradient 1 is [2] and its parameter [3]");
+  EXPECT_EQ(values(a), (std::vector<double>{1, 1}));
+  EXPECT_EQ(optimizer.state().at(1).second.item(), 0);
+}
+
+template <class Kind>
+void refuses(const typename Kind::Options& options, const std::string& told) {
+  const Tensor p = ones({2, 2});
+  EXPECT_REFUSED(Kind({p}, options), told);
+  EXPECT_REFUSED(Kind(std::vector<GroupOf<typename Kind::Options>>{{{p}}, {{}, options}}),
+                 told.substr(0, told.find(':')) + ", group 1" + told.substr(told.find(':')));
+}
+template <class Kind>
+void refuses_for_all(const std::string& name) {
+  using O = typename Kind::Options;
+  EXPECT_REFUSED(Kind(std::vector<Tensor>{}), name + ": optimizer got an empty parameter list");
+  for (const double bad : {-1.0, static_cast<double>(NAN)}) {
+    O o;
+    o.lr = bad;
+    const bool newer = name == "Adafactor" || name == "Muon";
+    refuses<Kind>(o, name + (newer ? ": Learning rate should be >= 0 but is: " : ": Invalid learning rate: ") + (bad < 0 ? "-1" : "nan"));
+    if constexpr (requires { o.weight_decay; }) {
+      o = {};
+      o.weight_decay = bad;
+      EXPECT_REFUSED(Kind({ones({2, 2})}, o), name + ": ");
+    }
+    if constexpr (requires { o.momentum; }) {
+      o = {};
+      o.momentum = bad;
+      EXPECT_REFUSED(Kind({ones({2, 2})}, o), "momentum");
+    }
+    if constexpr (requires { o.betas; }) {
+      o = {};
+      o.eps = bad;
+      refuses<Kind>(o, name + ": Invalid epsilon value: ");
+      for (const double beta : {bad, 1.0})
+        for (size_t i : {0u, 1u}) {
+          o = {};
+          o.betas[i] = beta;
+          refuses<Kind>(o, name + ": Invalid beta parameter at index " + std::to_string(i) + ": ");
+        }
+    }
+  }
+}
+
+// In PyTorch's words.
+TEST(Optimizers, RefuseWhatPyTorchRefuses) {
+  refuses_for_all<SGD>("SGD"), refuses_for_all<Adam>("Adam"), refuses_for_all<AdamW>("AdamW"), refuses_for_all<RMSprop>("RMSprop");
+  refuses_for_all<Adagrad>("Adagrad"), refuses_for_all<Adadelta>("Adadelta"), refuses_for_all<Adamax>("Adamax");
+  refuses_for_all<NAdam>("NAdam"), refuses_for_all<RAdam>("RAdam"), refuses_for_all<ASGD>("ASGD"), refuses_for_all<Rprop>("Rprop");
+  refuses_for_all<Adafactor>("Adafactor"), refuses_for_all<Muon>("Muon");
+  refuses<SGD>({.nesterov = true}, "SGD: Nesterov momentum requires a momentum and zero dampening");
+  refuses<SGD>({.momentum = 0.9, .dampening = 0.1, .nesterov = true}, "SGD: Nesterov momentum requires a momentum and zero dampening");
+  refuses<RMSprop>({.alpha = -0.5}, "RMSprop: Invalid alpha value: -0.5");
+  refuses<ASGD>({.lambd = -1}, "ASGD: Invalid lambd value: -1");
+  refuses<ASGD>({.alpha = -1}, "ASGD: Invalid alpha value: -1");
+  refuses<Adagrad>({.lr_decay = -1}, "Adagrad: Invalid lr_decay value: -1");
+  refuses<Adagrad>({.initial_accumulator_value = -1}, "Adagrad: Invalid initial_accumulator_value value: -1");
+  refuses<Adadelta>({.rho = 1.5}, "Adadelta: Invalid rho value: 1.5");
+  refuses<NAdam>({.momentum_decay = -1}, "NAdam: Invalid momentum_decay value: -1");
+  refuses<Rprop>({.etas = {0.5, 0.9}}, "Rprop: Invalid eta values: 0.5, 0.9");
+  refuses<Adafactor>({.beta2_decay = 0.5}, "Adafactor: beta2_decay should be <= 0 but is: 0.5");
+  refuses<Adafactor>({.eps1 = -1}, "Adafactor: epsilon1 should be >= 0 but is: -1");
+  refuses<Adafactor>({.eps2 = -1}, "Adafactor: epsilon2 should be >= 0 but is: -1");
+  refuses<Adafactor>({.d = 0.5}, "Adafactor: Clipping threshold d should be >= 1 but is: 0.5");
+  EXPECT_REFUSED(constant_lr(1, 1.5), "Constant multiplicative factor expected to be between 0 and 1");
+  EXPECT_REFUSED(linear_lr(1, 0), "Starting multiplicative factor expected to be greater than 0");
+  EXPECT_REFUSED(linear_lr(1, 0.5, 2), "Ending multiplicative factor expected to be between 0 and 1");
+  EXPECT_REFUSED(one_cycle_lr(1, 10, {.pct_start = 2}), "Expected float between 0 and 1 pct_start, but got 2");
 }
 
 TEST(Clipping, ByNormAndByValue) {

@@ -19,6 +19,8 @@ class Init {
   static Init standard(DType dtype = DType::F32, const Device& device = Device::cpu());
   // Tensors of the right sizes without memory of their own, to be replaced by Module::load_state(). All elements are one zero.
   static Init shapes_only(DType dtype = DType::F32);
+  // Whether it is such a tensor.
+  static bool is_shape_only(const Tensor& t);
 
   DType dtype() const { return dtype_; }
   const Device& device() const { return device_; }

@@ -1,15 +1,25 @@
 // Layers under PyTorch's names, with PyTorch's parameter names and first values.
 #pragma once
 
+#include <concepts>
+
+#include "toroid/nn/convolutions.h"
+#include "toroid/nn/losses.h"
 #include "toroid/nn/module.h"
 #include "toroid/ops.h"
 
 namespace toroid::nn {
 
+struct LinearOptions {
+  bool bias = true;
+};
+
 // x [..., in] -> [..., out]
 class Linear : public Layer {
  public:
   Linear(int64_t in_features, int64_t out_features, bool bias = true, const Init& init = Init::standard());
+  Linear(int64_t in_features, int64_t out_features, LinearOptions options, const Init& init = Init::standard())
+      : Linear(in_features, out_features, options.bias, init) {}
   Tensor forward(const Tensor& x) override;
   // Each rank has some of the results; or some of the inputs, and forward() adds up what the ranks give (see parallelize()).
   void divide_outputs(const TensorRanks& ranks);
@@ -33,6 +43,10 @@ class LayerNorm : public Layer {
  public:
   explicit LayerNorm(std::vector<int64_t> normalized_shape, double eps = 1e-5, bool elementwise_affine = true,
                      const Init& init = Init::standard());
+  explicit LayerNorm(int64_t normalized_shape) : LayerNorm(std::vector<int64_t>{normalized_shape}) {}
+  template <std::floating_point F>  // not an integer, so that {4, 8} is a shape
+  LayerNorm(int64_t normalized_shape, F eps, bool elementwise_affine = true, const Init& init = Init::standard())
+      : LayerNorm(std::vector<int64_t>{normalized_shape}, eps, elementwise_affine, init) {}
   Tensor forward(const Tensor& x) override;
   Tensor weight, bias;
 
@@ -44,6 +58,10 @@ class LayerNorm : public Layer {
 class RMSNorm : public Layer {
  public:
   explicit RMSNorm(std::vector<int64_t> normalized_shape, std::optional<double> eps = std::nullopt, const Init& init = Init::standard());
+  explicit RMSNorm(int64_t normalized_shape) : RMSNorm(std::vector<int64_t>{normalized_shape}) {}
+  template <std::floating_point F>
+  RMSNorm(int64_t normalized_shape, F eps, const Init& init = Init::standard())
+      : RMSNorm(std::vector<int64_t>{normalized_shape}, eps, init) {}
   Tensor forward(const Tensor& x) override;
   Tensor weight;
 
@@ -63,53 +81,50 @@ class GroupNorm : public Layer {
   double eps_;
 };
 
-struct Conv2dOptions {
-  std::vector<int64_t> stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
-  int64_t groups = 1;
-  bool bias = true;
-};
-
-// x [n, in, height, width]; the kernel is {height, width}.
-class Conv2d : public Layer {
+// In training the statistics of the batch, which also move the running ones; else the running ones. UserError in training where a channel
+// has one value.
+class BatchNorm : public Layer {
  public:
-  Conv2d(int64_t in_channels, int64_t out_channels, std::vector<int64_t> kernel_size, Conv2dOptions options = {},
-         const Init& init = Init::standard());
-  Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, Conv2dOptions options = {}, const Init& init = Init::standard());
-  Tensor forward(const Tensor& x) override;
-  Tensor weight, bias;
-
- private:
-  Conv2dOptions options_;
-};
-
-// In training the statistics of the batch, which also move the running ones; else the running ones.
-class BatchNorm2d : public Layer {
- public:
-  explicit BatchNorm2d(int64_t num_features, double eps = 1e-5, double momentum = 0.1, const Init& init = Init::standard());
   Tensor forward(const Tensor& x) override;
   Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
+ protected:
+  // The input has one of two numbers of dimensions.
+  BatchNorm(const char* kind, int64_t fewest_dims, int64_t most_dims, int64_t num_features, double eps, double momentum, const Init& init);
+
  private:
+  const char* kind_;
+  int64_t fewest_dims_, most_dims_;
   double eps_, momentum_;
 };
 
-// stride 0: the kernel size.
-class MaxPool2d : public Layer {
+// x [n, features] or [n, features, length].
+class BatchNorm1d : public BatchNorm {
  public:
-  explicit MaxPool2d(int64_t kernel_size, int64_t stride = 0, int64_t padding = 0);
-  Tensor forward(const Tensor& x) override;
-
- private:
-  int64_t kernel_, stride_, padding_;
+  explicit BatchNorm1d(int64_t num_features, double eps = 1e-5, double momentum = 0.1, const Init& init = Init::standard())
+      : BatchNorm("BatchNorm1d", 2, 3, num_features, eps, momentum, init) {}
 };
 
-class AdaptiveAvgPool2d : public Layer {
+// x [n, features, height, width].
+class BatchNorm2d : public BatchNorm {
  public:
-  AdaptiveAvgPool2d(int64_t height, int64_t width) : sizes_{height, width} {}
+  explicit BatchNorm2d(int64_t num_features, double eps = 1e-5, double momentum = 0.1, const Init& init = Init::standard())
+      : BatchNorm("BatchNorm2d", 4, 4, num_features, eps, momentum, init) {}
+};
+
+// Gives what it takes.
+class Identity : public Layer {
+ public:
+  Tensor forward(const Tensor& x) override { return x; }
+};
+
+class Flatten : public Layer {
+ public:
+  explicit Flatten(int64_t start_dim = 1, int64_t end_dim = -1) : start_(start_dim), end_(end_dim) {}
   Tensor forward(const Tensor& x) override;
 
  private:
-  std::vector<int64_t> sizes_;
+  int64_t start_, end_;
 };
 
 class GELU : public Layer {
@@ -128,6 +143,16 @@ class ReLU : public Layer {
 };
 
 class SiLU : public Layer {
+ public:
+  Tensor forward(const Tensor& x) override;
+};
+
+class Sigmoid : public Layer {
+ public:
+  Tensor forward(const Tensor& x) override;
+};
+
+class Tanh : public Layer {
  public:
   Tensor forward(const Tensor& x) override;
 };

@@ -25,7 +25,7 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 // Modules are neither copied nor moved; to compile one: compile([&](const Tensor& x) { return module.forward(x); }). Such functions see
 // what load_state(), to(), train() and assignments to members change: tensors of the same dtype, sizes, strides and device take the place
 // of the former ones without another compile; training and evaluation are two. None of these may run beside a call of the module or of such
-// a function, which would read tensors of both. A child that is added after the first call is not seen.
+// a function, which would read tensors, or elements, of both. A child that is added after the first call is not seen.
 class Module {
  public:
   Module() = default;
@@ -34,11 +34,11 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   // All parameters, those of children included, by path ("encoder.layer.0.output.dense.weight"), in the order of their registration.
-  // A tensor that stands under two names comes twice.
+  // A tensor that stands under two names (tied weights) has the first of them here, and both in state().
   NamedTensors named_parameters() const;
-  // Tensors that belong to the module without being trained, such as running statistics.
+  // Tensors that belong to the module without being trained, such as running statistics; each once.
   NamedTensors named_buffers() const;
-  // Each parameter once.
+  // Those of named_parameters().
   std::vector<Tensor> parameters() const;
   // Elements of all parameters, each counted once.
   int64_t parameter_count() const;
@@ -49,10 +49,12 @@ class Module {
 
   // Parameters and persistent buffers by path, which load_state() takes.
   std::map<std::string, Tensor> state() const;
-  // Makes the given tensors the module's own (they are shared, not copied; other dtypes are converted). UserError that lists the names that
-  // are missing, that the module does not have, and those of other sizes; the module is unchanged then. Without `strict`, missing
-  // and unknown names are ignored. Members that are one tensor (tied weights) stay one: one of their names suffices, and others have the
-  // same contents. An optimizer keeps the tensors that it was made with: make it afterwards.
+  // Copies the given elements into the module's tensors, which keep their dtype and device, so that optimizers and views of them stay
+  // right. Tensors without memory (Init::shapes_only()) are replaced by the given ones, which are shared, not copied (other dtypes are
+  // converted): so two modules have one set of weights, and files need no second copy; an optimizer is made afterwards then.
+  // UserError that lists the names that are missing, that the module does not have, and those of other sizes; the module is unchanged
+  // then. Without `strict`, missing and unknown names are ignored. Members that are one tensor (tied weights) stay one: one of their names
+  // suffices, and others have the same contents.
   void load_state(const std::map<std::string, Tensor>& state, bool strict = true);
   // Writes state() as a safetensors file, see save_tensors() in toroid/weights.h.
   void save(const std::string& path) const;
@@ -74,7 +76,8 @@ class Module {
   virtual bool divide(const TensorRanks& ranks);
 
  protected:
-  // Names a member. The object that is given must live as long as the module. An undefined parameter (no bias) has no name.
+  // Names a member. The object that is given must live as long as the module. An undefined parameter (no bias) has no name. UserError for a
+  // name that a parameter, a buffer or a child of the module has already.
   void add_parameter(const std::string& name, Tensor& member);
   // exact: to(DType) leaves it as it is.
   void add_buffer(const std::string& name, Tensor& member, bool persistent = true, bool exact = false);
@@ -107,8 +110,11 @@ class Module {
     std::vector<std::pair<std::string, std::string>> torn;
   };
   Ties ties(const std::map<std::string, Tensor>& state) const;
+  void require_free(const char* by, const std::string& name) const;
   // Puts made(slot) in the place of each tensor; tied ones stay tied.
   void replace(const std::function<Tensor(const Slot&)>& made);
+  // The parameters or the buffers, each tensor under its first name.
+  NamedTensors named(bool buffers) const;
   template <class F>
   void for_each_slot(const std::string& prefix, F&& f) const;
 
@@ -155,18 +161,24 @@ class ModuleList : public Module {
 class Sequential : public Layer {
  public:
   Sequential() = default;
+  // Layers that were made by std::make_unique.
+  template <class... L>
+  requires(sizeof...(L) > 0 && (std::is_base_of_v<Layer, L> && ...)) explicit Sequential(std::unique_ptr<L>... layers) {
+    (append(std::move(layers)), ...);
+  }
   template <class L, class... A>
   L& add(A&&... args) {
     auto layer = std::make_unique<L>(std::forward<A>(args)...);
     L& out = *layer;
-    layers_.push_back(std::move(layer));
-    add_child(std::to_string(layers_.size() - 1), out);
+    append(std::move(layer));
     return out;
   }
   size_t size() const { return layers_.size(); }
+  Layer& operator[](size_t i) { return *layers_.at(i); }
   Tensor forward(const Tensor& x) override;
 
  private:
+  void append(std::unique_ptr<Layer> layer);
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 

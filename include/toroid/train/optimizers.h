@@ -33,8 +33,9 @@ class Optimizer {
   Optimizer(Optimizer&&) noexcept;
   Optimizer& operator=(Optimizer&&) noexcept;
 
-  // One step by a gradient for each parameter, in the order of parameters() and of their sizes. UserError for another number or other
-  // sizes.
+  // One step by a gradient for each parameter, in the order of this optimizer's parameters() (with groups another one than the module's,
+  // which shows where sizes differ alone) and of their sizes. UserError for another number or other sizes, and where a module has put other
+  // tensors in the place of its parameters since.
   void step(std::span<const Tensor> gradients);
   // The same where `condition`, a bool without dimensions, is true; else nothing changes. It is not read by the host.
   void step_if(const Tensor& condition, std::span<const Tensor> gradients);
@@ -50,12 +51,14 @@ class Optimizer {
 
  protected:
   Optimizer();
-  // Adds a group; `slots`: names of the state that each parameter has, zeros at first. UserError for tensors that are no floats.
+  // Adds a group; `slots`: names of the state that each parameter has, zeros at first. UserError for tensors that are no floats, and for
+  // one that is given twice, here or in another group.
   Group& add_group(std::vector<Tensor> parameters, double lr, std::vector<std::string> slots);
   // One step of a group.
   virtual void update(Group& group, size_t index, std::span<const Tensor> gradients) = 0;
 
  private:
+  void check(std::span<const Tensor> gradients) const;
   std::vector<std::unique_ptr<Group>> groups_;
 };
 
@@ -130,7 +133,8 @@ struct MuonOptions {
   bool match_rms_adamw = false;  // the learning rate's share: 0.2 sqrt(max(rows, columns)); else sqrt(max(1, rows / columns))
 };
 
-// An optimizer whose groups have options of one kind.
+// An optimizer whose groups have options of one kind. UserErrors in PyTorch's words for values out of its ranges (a negative rate), and
+// where all groups together have no parameter.
 template <class Options>
 struct GroupOf {
   std::vector<Tensor> parameters;

@@ -49,7 +49,9 @@ std::string to_string(const StepReport& r);
 struct EvaluationReport {
   int64_t step = 0, samples = 0;
   double loss = 0, seconds = 0;
+  std::vector<std::pair<std::string, double>> metrics = {};  // means of what Metrics give, and "perplexity"
 };
+// `step 100  held-out loss 2.5582  accuracy 0.4102  8 samples  15.5 ms`
 std::string to_string(const EvaluationReport& r);
 
 // Copies of a module's parameters in f32, which an optimizer trains, while the module has and computes with weights of a narrower dtype.
@@ -76,6 +78,7 @@ struct TrainerOptions {
   NotFinite not_finite = NotFinite::Skip;              // Stop: run() fails after the first such step
   int64_t max_skipped = 10;                            // steps in a row that are skipped before run() fails
   int64_t evaluate_every = 0, evaluation_batches = 0;  // steps between evaluations, 0: at the end alone; batches of one, 0: all
+  bool perplexity = false;                             // evaluations report exp(loss), for losses in nats a token
   std::string folder = {};                             // for checkpoints, log.jsonl and training.html; empty: nothing is written
   int64_t save_every = 0;                              // steps between checkpoints; 0: at the end alone
   int64_t keep = 3;                                    // checkpoints that stay, the newest; 0: all
@@ -89,6 +92,9 @@ struct TrainerOptions {
 class Trainer {
  public:
   using Loss = std::function<Tensor(const Batch&)>;  // one float
+  // What is to be told of an evaluation beside the loss: one number each by name, {{"accuracy", mean(to(argmax(y, 1) == b[1],
+  // DType::F32))}}. They are computed with the loss, in evaluation mode, and averaged over batches.
+  using Metrics = std::function<nn::NamedTensors(const Batch&)>;
 
   // All that is given by reference must live as long as the trainer, which puts the module into training mode. Batches are moved to the
   // device of the module's parameters. UserError for options out of range, and for an optimizer whose parameters are not the module's (or
@@ -101,7 +107,7 @@ class Trainer {
   void set_schedule(Schedule schedule);
   // One for each group, where the schedules differ or have a floor (eta_min). UserError for another number.
   void set_schedule(std::vector<Schedule> schedules);
-  void set_evaluation(const DataSource& data);
+  void set_evaluation(const DataSource& data, Metrics metrics = {});
 
   // Steps until there have been options.steps, with evaluations and checkpoints between them, and both at the end. False where
   // request_stop() ended it: a checkpoint was written. UserError that names the step and StepReport::not_finite as options.not_finite
@@ -109,8 +115,8 @@ class Trainer {
   bool run();
   // One step and nothing else.
   StepReport step();
-  // The mean loss over full batches, in evaluation mode; one batch of all samples where they are fewer than a batch has. UserError without
-  // set_evaluation().
+  // The mean loss and metrics over full batches, in evaluation mode; one batch of all samples where they are fewer than a batch has.
+  // UserError without set_evaluation(), and for metrics that are not one number or whose name is empty, given twice or has quotes.
   EvaluationReport evaluate();
 
   // Ends run() after the step that it is at. May be called from another thread and from a signal handler.
