@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct BucketOptions {
   int64_t dim = 0;                   // of the inputs that are padded, and of the results that are cut
   double value = 0;                  // of the padding
   std::vector<size_t> inputs = {0};  // which are padded; their sizes must agree
+  // Which results are cut, by their numbers; none: std::vector<size_t>(). Where nothing is said, all whose dimension is as long as the
+  // bucket, which another dimension (128 columns, in the bucket of 128 tokens) may be, too.
+  std::optional<std::vector<size_t>> outputs = {};
 };
 
 struct BucketReport {
@@ -53,8 +57,9 @@ class Bucketed {
   using Function = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
   // UserError for an empty list of sizes, or of inputs.
   Bucketed(Function function, BucketOptions options);
-  // Results whose dimension is as long as the bucket are cut to the size of the inputs: views. Safe to call from several threads, if the
-  // function is. UserError for a size above all buckets, and for inputs that disagree.
+  // Results (see BucketOptions::outputs) are cut to the size of the inputs: views. Safe to call from several threads, if the function is.
+  // UserError for a size above all buckets, for inputs that disagree, and for a result that is to be cut and has no such dimension as long
+  // as the bucket.
   std::vector<Tensor> operator()(std::span<const Tensor> inputs) const;
   std::vector<Tensor> operator()(std::initializer_list<Tensor> inputs) const { return (*this)(std::span(inputs.begin(), inputs.size())); }
   BucketReport report() const;

@@ -50,7 +50,9 @@ class Model {
   // The file, and those with external data beside it, are read into memory as a whole, and may be overwritten, replaced or removed when
   // load() returns. The memory goes when no weight of the program lies in it any more.
   static Model load(const std::string& path, const ModelOptions& options = {});
-  // The same of a model (ONNX) whose sizes follow from the contents of inputs, such as the shape of a Reshape: it is made for inputs with
+  // The same with the inputs of a usual call: sizes that the model leaves open stay open, and modes that tune time at these; without inputs
+  // at those of the example of torch.export, and an ONNX file, which says none, is not tuned. UserError for inputs that do not fit.
+  // Of a model (ONNX) whose sizes follow from the contents of inputs, such as the shape of a Reshape, the program is made for inputs with
   // the contents of these, and a run with others is a UserError. Where sizes cannot stay open for other reasons, they are those of these
   // inputs (the log artifact "dynamic" says why).
   static Model load(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options = {});
@@ -75,8 +77,8 @@ class Model {
   const std::vector<TensorSpec>& outputs() const;
 
   const Summary& summary() const;
-  // With the option tune_in_background: how far tuning has come, what it found, or why it failed; else empty. Runs are by the untuned
-  // program until it has ended.
+  // With the option tune_in_background: how far tuning has come, what it found, or why it failed or found nothing to time; else empty. Runs
+  // are by the untuned program until it has ended.
   std::string tuning() const;
   // What was recorded of the runs so far, and what was not, with reasons.
   CaptureReport captures() const;

@@ -40,7 +40,9 @@ struct PackageEntry {
   std::string name = "main";
   std::string model = {};  // .pt2 or ONNX; or:
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> function = {};
-  std::vector<Tensor> examples = {};                             // sizes are theirs, those that mark_dynamic names aside
+  // Of a function what it takes: sizes are theirs, those that mark_dynamic names aside. Of a model none, or the inputs of a usual call, as
+  // Model::load takes them: a lock file that was made for these inputs decides for them alone.
+  std::vector<Tensor> examples = {};
   std::vector<std::string> input_names = {}, output_names = {};  // of the function, see PackageOptions
 };
 

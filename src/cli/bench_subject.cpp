@@ -11,6 +11,7 @@
 #include "cli/tensor_files.h"
 #include "cli/verify_onnx.h"
 #include "exec/layout.h"
+#include "graph/bind.h"
 #include "import/load_model.h"
 #include "toroid/nn.h"
 #include "trace/tracer.h"
@@ -131,6 +132,7 @@ std::unique_ptr<graph::Graph> load(const std::string& path, const std::vector<Te
                                    std::vector<std::string>* outputs = nullptr) {
   if (!is_graph_text(path)) return import::load_model(path, inputs, nullptr, outputs);
   auto g = read_graph(path);
+  if (!inputs.empty()) graph::take_usual_sizes(*g, inputs);
   for (auto& in : g->inputs)
     if (in.kind != graph::InputKind::User && !in.data.defined()) in.data = plain_input(in);
   return g;
@@ -172,7 +174,8 @@ BenchSubject file_subject(const BenchArgs& args) {
     if (in.data.defined()) s.weight_bytes += in.data.numel() * static_cast<int64_t>(size_of(in.data.dtype()));
     if (in.kind == graph::InputKind::User && plain) s.inputs.push_back(plain_input(in));
   }
-  s.graph = [path = args.model, inputs = s.inputs] { return load(path, inputs); };
+  // Plain inputs say nothing of what is usual.
+  s.graph = [path = args.model, inputs = plain ? std::vector<Tensor>() : s.inputs] { return load(path, inputs); };
   return s;
 }
 

@@ -67,7 +67,7 @@ int bisect(const BenchArgs& args);
 
 struct CompileArgs {
   std::vector<std::string> models;  // "NAME=FILE", or one file
-  std::string out, device = "cpu", mode = "default", lock;
+  std::string out, device = "cpu", mode = "default", lock, inputs;
   std::vector<std::string> targets = {"native"};
   bool no_freeze = false, swappable = false, weights_beside = false, json = false;
 };

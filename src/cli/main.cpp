@@ -103,6 +103,7 @@ struct Command {
     p->add_option("--device", compiled.device, "What it is compiled for: cpu, cuda or cuda:<number>")->capture_default_str();
     p->add_option("--mode", compiled.mode, "default, reduce-overhead, max-autotune or max-autotune-no-cudagraphs")->capture_default_str();
     p->add_option("--lock", compiled.lock, "Lock file of tuning that decides; nothing is timed");
+    p->add_option("--inputs", compiled.inputs, "Tensors of a usual call of the one model: those that `tune` was given for the lock file");
     p->add_option_function<std::string>(
          "--weights", [this](const std::string& where) { compiled.weights_beside = where == "beside"; },
          "inside: in the package; beside: large ones in the folder `weights` beside it, by hash, which packages share")
@@ -212,7 +213,10 @@ struct Command {
                   "A .pt2 archive, an ONNX file, the text of a graph (inspect --graph), or a built-in model with random weights: " +
                       toroid::cli::built_in_models())
         ->required();
-    b->add_option("--inputs", bench.inputs, "Of an ONNX file whose sizes follow from contents: tensors by place (\"000\", ...) or name");
+    b->add_option(
+        "--inputs", bench.inputs,
+        "Tensors of a usual call, by place (\"000\", ...) or name: of a model file with open sizes, which tuning times at these, or whose sizes "
+        "follow from contents (ONNX)");
     b->add_option("--seq", bench.seq, "Tokens, or positions of the cache, or pixels a side")->check(CLI::Range(1, 1 << 20));
     b->add_option("--batch", bench.batch, "Sequences or images")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     b->add_option("--layers", bench.layers, "Layers of a built-in model, where fewer will do")->check(CLI::Range(1, 1000));

@@ -78,6 +78,14 @@ PackageRunner make_package_runner(const std::string& path, const std::string& en
 int compile_package(const CompileArgs& args) {
   std::vector<PackageEntry> entries;
   for (auto& m : args.models) entries.push_back(entry_of(m, args.models.size()));
+  if (!args.inputs.empty()) {
+    TOROID_USER_CHECK(entries.size() == 1,
+                      "--inputs is of one model, and {} are given: make the package by save_package, whose entries "
+                      "have examples",
+                      entries.size());
+    const auto given = read_calls(args.inputs, [&] { return input_names(entries[0].model); });
+    for (auto& [index, t] : given.calls.at(0)) entries[0].examples.push_back(t);
+  }
   PackageOptions options;
   options.model.device = device_from_name(args.device), options.model.mode = mode_from_name(args.mode);
   options.model.freeze = !args.no_freeze, options.targets = args.targets, options.swappable = args.swappable;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/files.h"
 #include "base/options.h"
 #include "cli/ablation.h"
@@ -25,21 +26,46 @@ std::string progress_text(const tune::TuneProgress& p) {
                      p.spent_ms / 1e3, p.budget_ms > 0 ? fmt::format(" of {:.1f} s", p.budget_ms / 1e3) : "");
 }
 
+// UserError where nothing can be tuned, as nobody says how large open sizes usually are.
+void expect_usual_sizes(const tune::TuneReport& report, const std::string& model) {
+  constexpr const char* kRemedy = "give the tensors of a usual call by --inputs FILE (safetensors)";
+  const tune::UnseenSizes unseen = tune::unseen_sizes(report);
+  if (unseen.nothing_tuned) fail<UserError>("{}: nothing was tuned: {}; {}", model, unseen.why, kRemedy);
+  if (unseen.parts > 0)
+    fmt::print(stderr, "toroid tune: {} of {} parts are not tuned: {}; {}\n", unseen.parts, report.regions.size(), unseen.why, kRemedy);
+}
+
+// Says which parts a lock file lacks.
+void tell_not_reached(const tune::TuneReport& report, const std::string& lock) {
+  const auto count = std::count_if(report.regions.begin(), report.regions.end(), [](auto& r) { return r.source == tune::kNotReached; });
+  if (count > 0 && !lock.empty())
+    fmt::print(stderr,
+               "toroid tune: {} has the default for {} of {} parts, which the budget did not reach; the same call with a larger --budget "
+               "goes on from here\n",
+               lock, count, report.regions.size());
+}
+
 int check_lock(const TuneArgs& args, const BenchSubject& subject, ModelOptions options) {
   options.options["tune_lock"] = args.check;
   options.options["tune_lock_check"] = "1";
   const CompiledModel model = front::compile_model(subject.graph(), options);
+  expect_usual_sizes(model.report().tuning, args.subject.model);
   const tune::LockFile file = tune::LockFile::read(args.check);
   const std::vector<std::string> devices = file.devices(), drift = file.drift(model.report().tuning.now);
   if (args.subject.json) {
     std::string lines;
     for (auto& line : drift) lines += (lines.empty() ? "" : ",") + json_string(line);
-    fmt::print("{{\"holds\":{},\"drift\":[{}]}}\n", drift.empty(), lines);
+    fmt::print("{{\"holds\":{},\"untimed\":{},\"drift\":[{}]}}\n", drift.empty(), file.untimed(), lines);
     return drift.empty() ? kOk : kMismatch;
   }
   for (auto& line : drift) fmt::print("{}\n", line);
+  if (file.untimed() > 0)
+    fmt::print("{}: {} of {} decisions are defaults that were not timed, as the budget ended before\n", args.check, file.untimed(),
+               file.size());
   fmt::print("{}: {}\n", args.check,
-             drift.empty() ? "holds" : fmt::format("{} decisions do not hold; it decides for {}", drift.size(), fmt::join(devices, "; ")));
+             drift.empty() ? "holds"
+                           : fmt::format("{} decisions do not hold; it decides {}", drift.size(),
+                                         devices.empty() ? "nothing" : fmt::format("for {}", fmt::join(devices, "; "))));
   return drift.empty() ? kOk : kMismatch;
 }
 
@@ -92,6 +118,8 @@ int tune(const TuneArgs& args) {
   if (!args.choice.empty()) expect_part(report, args.choice, args.subject.model);
   if (!args.subject.json) fmt::print("{}\n{}", subject.description, tune::to_string(report, args.choice, static_cast<size_t>(args.rows)));
   if (!report.problem.empty()) fmt::print(stderr, "toroid tune: {}\n", report.problem);
+  expect_usual_sizes(report, args.subject.model);
+  tell_not_reached(report, args.lock);
   if (!args.lock.empty()) tune::write_lock(args.lock, report.decided);
   if (!args.html.empty()) write_file_atomic(args.html, tune::to_html(tune::page_of(subject.description, report, args.subject.device)));
   interrupt.say(kept_text(args, options, true));

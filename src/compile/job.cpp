@@ -30,6 +30,7 @@ Job job_of_regions(const Job& program) {
   job.listener = {};
   job.decided = {};
   job.uploads = false;
+  job.tries = true;
   job.compile_threads = 1;
   job.debug = {};
   if (!job.constants) job.constants = std::make_shared<MovedConstants>();

@@ -23,6 +23,7 @@ struct Job {
   bool may_tune = true;         // else the untuned schedule in modes that tune, too
   bool uploads = true;          // large constants go to a GPU while kernels are compiled, else when the plan is made
   bool absent = false;          // the GPU need not be there: constants stay where they are
+  bool tries = false;           // it compiles what tuning tries; for counts alone
   int compile_threads = 0;      // of jit::compile_all
   DebugFolder debug = {};       // off by default
   // Constants that timing has brought to a GPU, and which several programs share there. Null: each program brings its own.

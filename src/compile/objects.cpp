@@ -1,13 +1,44 @@
 // From kernels' texts to their code.
 #include <filesystem>
+#include <mutex>
 
 #include "base/check.h"
 #include "base/files.h"
 #include "compile/pipeline.h"
 #include "jit/jit.h"
+#include "toroid/cache.h"
 
-namespace toroid::compiler {
+namespace toroid {
 namespace {
+
+struct Counted {
+  std::mutex mutex;
+  KernelCounters counters;
+};
+Counted& counted() {
+  static Counted& c = *new Counted;  // never destroyed: threads may outlive main
+  return c;
+}
+
+}  // namespace
+
+KernelCounters kernel_counters() {
+  std::lock_guard lock(counted().mutex);
+  return counted().counters;
+}
+
+namespace compiler {
+namespace {
+
+void count(const std::vector<jit::Artefact>& artefacts, const Job& job) {
+  std::lock_guard lock(counted().mutex);
+  KernelCounters& c = counted().counters;
+  int64_t& compiled = job.tries ? c.tuning : job.setup.eager ? c.eager : c.programs;
+  for (auto& a : artefacts) {
+    ++(a.from_cache ? c.found : compiled);
+    c.compile_ms += a.compile_ms;
+  }
+}
 
 // Those of the program, then those of its blocks. owners: the operations that users' kernels are of; empty for others.
 void collect(Kernels& k, std::vector<codegen::KernelText*>& out, std::vector<std::string>& owners) {
@@ -51,6 +82,7 @@ Objects compile_kernels(Sent in, const Job& job, CompileReport& report) {
     requests.push_back({.source = k->source, .isa = job.target->facts().isa});
   }
   std::vector<jit::Artefact> artefacts = compile_all(requests, owners, job.compile_threads);
+  count(artefacts, job);
   for (size_t i = 0; i < kernels.size(); ++i) {
     report.compiler_ms += artefacts[i].compile_ms;
     const codegen::KernelText& k = *kernels[i];
@@ -64,4 +96,5 @@ Objects compile_kernels(Sent in, const Job& job, CompileReport& report) {
   return out;
 }
 
-}  // namespace toroid::compiler
+}  // namespace compiler
+}  // namespace toroid

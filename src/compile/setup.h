@@ -12,6 +12,7 @@ struct Setup {
   Device device = Device::cpu();
   CompileOptions options = {};
   std::vector<size_t> donated = {};  // user inputs of the program whose memory a run may write over
+  bool eager = false;                // it is one operation that was called eagerly; for counts alone
 };
 
 }  // namespace toroid::compiler

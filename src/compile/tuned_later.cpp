@@ -23,7 +23,11 @@ std::string text(const tune::TuneProgress& p) {
 }
 
 std::string text(const tune::TuneReport& r, double ms) {
+  constexpr const char* kRemedy = "load the model with the inputs of a usual call: Model::load(path, inputs, options)";
+  const tune::UnseenSizes unseen = tune::unseen_sizes(r);
+  if (unseen.nothing_tuned) return fmt::format("nothing was tuned beside the calls: {}; {}", unseen.why, kRemedy);
   std::string out = fmt::format("tuned beside the calls in {:.1f} s", ms / 1e3);
+  if (unseen.parts > 0) out += fmt::format(", but for {} of {} parts: {}; {}", unseen.parts, r.regions.size(), unseen.why, kRemedy);
   if (!r.whole.empty()) out += ": " + r.whole;
   for (auto& region : r.regions)
     if (!region.chosen.empty() && region.winner != 0) out += fmt::format("; {}: {}", region.label, region.chosen);

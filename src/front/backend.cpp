@@ -91,10 +91,10 @@ Program run_by(std::shared_ptr<compiler::CompiledModel> model, bool frozen) {
 }
 
 Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
-  const compiler::Setup setup{options.device, options.options, options.donated};
+  const compiler::Setup setup{options.device, options.options, options.donated, options.eager};
   return between_copies(std::move(g), options.device, options, [&](std::unique_ptr<graph::Graph> program) -> Program {
     const bool frozen = setup.options.get(options::kFreezing);
-    if (!options.keep)
+    if (options.eager)
       return run_by(std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::make(std::move(program), setup)), frozen);
     const graph::Graph& g = *program;
     compiler::ProgramSource source{[&] { return std::move(program); }};

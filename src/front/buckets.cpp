@@ -1,5 +1,7 @@
 #include "toroid/buckets.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -22,6 +24,17 @@ Tensor slice(const Tensor& t, size_t dim, int64_t first, int64_t last) {
   std::vector<int64_t> sizes = t.sizes();
   sizes[dim] = last - first;
   return t.as_strided(sizes, t.strides(), first * t.strides()[dim]);
+}
+
+// Those that are named must be there, and have the dimension.
+void check_results(const std::vector<Tensor>& results, const BucketOptions& o, int64_t bucket,
+                   const std::function<bool(const Tensor&)>& is_as_long) {
+  for (size_t i : *o.outputs) {
+    TOROID_USER_CHECK(i < results.size(), "BucketOptions::outputs: result {} is to be cut, and the function returns {}", i, results.size());
+    const Tensor& t = results[i];
+    TOROID_USER_CHECK(is_as_long(t), "BucketOptions::outputs: result {} is to be cut in dimension {}, which has to be {} long; it is {}", i,
+                      o.dim, bucket, t.defined() ? fmt::format("of sizes [{}]", fmt::join(t.sizes(), ", ")) : "undefined");
+  }
 }
 
 }  // namespace
@@ -110,9 +123,13 @@ std::vector<Tensor> Bucketed::operator()(std::span<const Tensor> inputs) const {
     first = std::move(p);
   }
   std::vector<Tensor> results = state().function(padded);
-  for (Tensor& t : results) {
-    if (!t.defined() || first.size == first.bucket || o.dim >= t.dim() || o.dim < -t.dim()) continue;
-    if (t.sizes()[dimension_of(t, o.dim)] == first.bucket) t = unpad(t, first.size, o.dim);
+  const auto is_as_long = [&](const Tensor& t) {
+    return t.defined() && o.dim < t.dim() && o.dim >= -t.dim() && t.sizes()[dimension_of(t, o.dim)] == first.bucket;
+  };
+  if (o.outputs) check_results(results, o, first.bucket, is_as_long);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const bool wanted = !o.outputs || std::find(o.outputs->begin(), o.outputs->end(), i) != o.outputs->end();
+    if (wanted && first.size < first.bucket && is_as_long(results[i])) results[i] = unpad(results[i], first.size, o.dim);
   }
   std::lock_guard lock(state().mutex);
   ++state().report.calls;

@@ -393,7 +393,7 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
     v->guards.ignore_requires_grad();
     for (size_t i = 0; i < tensors.size(); ++i)
       if (traced.any_layout[i]) v->guards.open_layout(i);
-    v->program = backend(std::move(traced.graph), {.options = options, .device = device, .keep = false});
+    v->program = backend(std::move(traced.graph), {.options = options, .device = device, .eager = true});
     compiles_.fetch_add(1);
     return v;
   };

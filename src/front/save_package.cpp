@@ -212,10 +212,8 @@ namespace {
 void check_entry(const PackageEntry& e) {
   TOROID_USER_CHECK(e.model.empty() != !e.function, "the entry \"{}\" has {}; expected one of both: PackageEntry::model or function",
                     e.name, e.function ? "a model and a function" : "neither a model nor a function");
-  TOROID_USER_CHECK(e.function || (e.input_names.empty() && e.output_names.empty() && e.examples.empty()),
-                    "the entry \"{}\" is a model, which has names and sizes of its own; examples, input_names and output_names are of C++ "
-                    "functions",
-                    e.name);
+  TOROID_USER_CHECK(e.function || (e.input_names.empty() && e.output_names.empty()),
+                    "the entry \"{}\" is a model, which has names of its own; input_names and output_names are of C++ functions", e.name);
   front::check_names(e.input_names, "input"), front::check_names(e.output_names, "output");
 }
 
@@ -257,7 +255,7 @@ void save_package(std::span<const PackageEntry> entries, const std::string& path
             e.name, [&] { return clone(*traced[i].graph); }, outputs, e.examples.size());
       else
         packer.add(
-            e.name, [&] { return import::load_model(e.model, {}, nullptr, &outputs); }, outputs);
+            e.name, [&] { return import::load_model(e.model, e.examples, nullptr, &outputs); }, outputs);
     }
     packer.write(path);
   } catch (...) {

@@ -1,5 +1,7 @@
 #include "graph/bind.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace toroid::graph {
@@ -112,6 +114,22 @@ BoundSymbols bind_inputs(const Graph& g, std::span<const Tensor> user_inputs) {
   }
   check_sizes(g, symbols);
   return symbols;
+}
+
+void take_usual_sizes(Graph& g, std::span<const Tensor> user_inputs) {
+  BoundSymbols symbols;
+  if (std::all_of(user_inputs.begin(), user_inputs.end(), [](auto& t) { return t.defined(); })) {
+    symbols = bind_inputs(g, user_inputs);
+  } else {
+    size_t next = 0;
+    for (auto& in : g.inputs) {
+      if (in.kind != InputKind::User || next >= user_inputs.size()) continue;
+      const Tensor& t = user_inputs[next++];
+      if (t.defined() && t.sizes().size() == in.value->type.sizes.size()) bind_sizes(symbols, in.value->type, t.sizes());
+    }
+  }
+  for (auto& s : g.symbols)
+    if (const auto size = symbols.find(s.expr.node()->name); size && !s.unbacked) s.hint = size;
 }
 
 }  // namespace toroid::graph

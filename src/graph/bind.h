@@ -27,6 +27,10 @@ class BoundSymbols {
 // names the input, the dimension and what was expected. Guards about sizes that only the run tells are left to the caller.
 BoundSymbols bind_inputs(const Graph& g, std::span<const Tensor> user_inputs);
 
+// Takes the sizes of these inputs for the usual ones, which tuning times at: they become the symbols' hints, in place of others. Of those
+// that are undefined nothing is known. UserError as bind_inputs, where all are defined.
+void take_usual_sizes(Graph& g, std::span<const Tensor> user_inputs);
+
 // Checks ranges and guards of the symbols that have values. UserError says which do not hold.
 void check_sizes(const Graph& g, const BoundSymbols& symbols);
 

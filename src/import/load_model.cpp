@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/mapped_file.h"
+#include "graph/bind.h"
 #include "import/graph_file.h"
 #include "import/onnx/importer.h"
 #include "import/pt2_importer.h"
@@ -63,7 +64,9 @@ std::vector<std::string> fitting(std::vector<std::string> names, const graph::Gr
 
 }  // namespace
 
-std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs, FilesRead* others,
+namespace {
+
+std::unique_ptr<graph::Graph> read_model(const std::filesystem::path& path, std::span<const Tensor> inputs, FilesRead* others,
                                          std::vector<std::string>* outputs) {
   if (format_of(path) == Format::Pt2) {
     const auto archive = std::make_shared<Pt2Archive>(Pt2Archive::open(path));
@@ -80,6 +83,15 @@ std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std:
   auto graph = onnx::import_model(file, std::vector<onnx::Item>(inputs.begin(), inputs.end()));
   if (others) *others = file->external_files();
   if (outputs) *outputs = fitting(output_names(file->model().graph), *graph);
+  return graph;
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs, FilesRead* others,
+                                         std::vector<std::string>* outputs) {
+  auto graph = read_model(path, inputs, others, outputs);
+  if (!inputs.empty()) graph::take_usual_sizes(*graph, inputs);
   return graph;
 }
 

@@ -17,7 +17,8 @@ namespace toroid::import {
 using FilesRead = std::vector<std::pair<std::filesystem::path, FileStamp>>;
 
 // The program in a .pt2 archive or an ONNX file, told apart by their contents. `inputs`, when given, are contents of the user inputs for
-// programs whose sizes follow from contents (see import/onnx/importer.h). UserError that lists the supported formats for anything else.
+// programs whose sizes follow from contents (see import/onnx/importer.h), and their sizes are the usual ones of those that stay open
+// (graph/bind.h: take_usual_sizes, with its UserErrors). UserError that lists the supported formats for anything else.
 // others: gets the files that were read besides. outputs: gets the file's names of what the program returns, all different and one for
 // each; none where the file does not say, or not of each.
 std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs = {},

@@ -53,10 +53,10 @@ class BadCall : public testing::Test {
   } while (false)
 
 TEST_F(BadCall, InputsThatDoNotFit) {
-  EXPECT_SAYS(run("--inputs " + tensors({"000"}, {2, 12, 32}, DType::F64)), kUser, "input 0 (\"src\") must have dtype f32, it has f64");
-  EXPECT_SAYS(run("--inputs " + tensors({"000"}, {2, 12, 31})), kUser, "dimension 2 must be 32, it is 31");
-  EXPECT_SAYS(run("--inputs " + tensors({"000"}, {2, 12})), kUser, "must have sizes f32[2, 12, 32], it has [2, 12]");
-  EXPECT_SAYS(run("--inputs " + tensors({"000", "001"})), kUser, "takes 1 tensors (src), 2 were given");
+  EXPECT_SAYS(run("--inputs " + tensors({"000"}, {2, 12, 32}, DType::F64)), kUser, "input 0 (\"src\") has dtype f64; f32 is expected");
+  EXPECT_SAYS(run("--inputs " + tensors({"000"}, {2, 12, 31})), kUser, "has size 31 in dimension 2; 32 is expected");
+  EXPECT_SAYS(run("--inputs " + tensors({"000"}, {2, 12})), kUser, "has 2 dimensions; 3 are expected: f32[2, 12, 32]");
+  EXPECT_SAYS(run("--inputs " + tensors({"000", "001"})), kUser, "takes 1 inputs, 2 were given");
   EXPECT_SAYS(run("--inputs " + tensors({})), kUser, "takes 1 tensors (src), 0 were given");
 }
 

@@ -5,6 +5,9 @@
 
 #include "base/files.h"
 #include "cli/harness.h"
+#include "import/onnx_builder.h"
+#include "toroid/ops.h"
+#include "toroid/weights.h"
 
 namespace toroid {
 namespace {
@@ -127,6 +130,49 @@ TEST_F(TuneCommand, WhyShowsWhatWasTimedForAPart) {
   const Outcome nowhere = run("why " + model + " --device tpu");
   EXPECT_EQ(nowhere.code, 2) << nowhere.text;
   EXPECT_HAS(nowhere, "tpu");
+}
+
+// Of a model whose batch is open and has no usual size, as ONNX files are.
+TEST_F(TuneCommand, SizesOfTheInputsAreTheUsualOnes) {
+  using namespace import::onnx;
+  const GraphParts parts{{node("MatMul", {"x", "w"}, {"y"})},
+                         {value_info("x", {"batch", "64"}), value_info("w", {"64", "96"})},
+                         {value_info("y", {"batch", "96"})},
+                         {}};
+  write_file_atomic(folder_ / "model.onnx", parts.model(17).bytes);
+  save_tensors(file("x16.safetensors"), {{"x", ones({16, 64})}, {"w", ones({64, 96})}});
+  const std::string tune = "tune " + file("model.onnx"), given = " --inputs " + file("x16.safetensors");
+  for (const std::string& more : {" --rounds 0 --lock " + file("none.lock"), std::string(" --rounds 0 --json")}) {
+    const Outcome without = run(tune + more);
+    EXPECT_EQ(without.code, 2) << without.text;
+    EXPECT_HAS(without,
+               "nothing was tuned: nothing says what the size batch usually is; give the tensors of a usual call by --inputs FILE");
+  }
+  EXPECT_FALSE(std::filesystem::exists(file("none.lock"))) << "a file that decides nothing";
+  const Outcome with = run(tune + given + " --rounds 1 --lock " + file("lock"));
+  EXPECT_EQ(with.code, 0) << with.text;
+  EXPECT_HAS(with, "timed at batch=16");
+  EXPECT_HAS(with, "whole model: ");
+  EXPECT_NE(read_file(file("lock")).find("mm [16x96x64]"), std::string::npos) << read_file(file("lock"));
+  EXPECT_EQ(run(tune + given + " --check " + file("lock")).code, 0);
+  const std::string compile = "compile a=" + file("model.onnx") + given + " --lock " + file("lock") + " -o " + file("a.tpk");
+  EXPECT_EQ(run(compile).code, 0) << run(compile).text;
+  EXPECT_HAS(run(compile + " b=" + file("model.onnx")), "--inputs is of one model, and 2 are given");
+  const Outcome unknown = run(tune + " --check " + file("lock"));
+  EXPECT_EQ(unknown.code, 2) << "nobody can say whether it holds: " << unknown.text;
+  const Outcome example = run("tune " + std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2 --rounds 0 --budget 300");
+  EXPECT_EQ(example.code, 0) << "the export says what is usual: " << example.text;
+}
+
+// What the budget did not reach has the default, and both commands tell.
+TEST_F(TuneCommand, ALockFileTellsWhatTheBudgetDidNotReach) {
+  const Outcome tuned = run("tune " + model_ + " --rounds 0 --budget 1 --lock " + file("lock"));
+  EXPECT_EQ(tuned.code, 0) << tuned.text;
+  EXPECT_HAS(tuned, "which the budget did not reach");
+  EXPECT_NE(read_file(file("lock")).find(" (not timed)\""), std::string::npos);
+  const Outcome check = run("tune " + model_ + " --check " + file("lock"));
+  EXPECT_EQ(check.code, 0) << check.text;
+  EXPECT_HAS(check, "decisions are defaults that were not timed");
 }
 
 }  // namespace

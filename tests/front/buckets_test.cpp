@@ -57,5 +57,26 @@ TEST(Buckets, ResultsAreCutAndWasteIsReported) {
   EXPECT_TRUE(test::contains(test::user_error([&] { two({test::counting({2}), test::counting({3})}); }), "input 1 has 3 elements"));
 }
 
+// 128 columns, and a bucket of 128 rows: what is as long as the bucket need not be of it.
+TEST(Buckets, NamedResultsAloneAreCut) {
+  const auto rows_and_columns = [](std::span<const Tensor> in) {
+    return std::vector<Tensor>{sum(in[0], {2}), sum(in[0], {1})};  // [1, rows], [1, columns]
+  };
+  const auto call = [&](std::optional<std::vector<size_t>> outputs) {
+    return Bucketed(rows_and_columns, {.sizes = {64, 128}, .dim = 1, .outputs = std::move(outputs)})({test::counting({1, 100, 128})});
+  };
+  const auto sizes = [](const std::vector<Tensor>& t) { return std::pair(t[0].sizes()[1], t[1].sizes()[1]); };
+  EXPECT_EQ(sizes(call({})), std::pair(int64_t{100}, int64_t{100})) << "both are as long as the bucket";
+  EXPECT_EQ(sizes(call({{0}})), std::pair(int64_t{100}, int64_t{128}));
+  EXPECT_EQ(sizes(call(std::vector<size_t>())), std::pair(int64_t{128}, int64_t{128}));
+  EXPECT_TRUE(test::contains(test::user_error([&] { call({{2}}); }), "result 2 is to be cut, and the function returns 2"));
+  const Bucketed other(rows_and_columns, {.sizes = {64}, .dim = 1, .outputs = {{1}}});
+  for (int64_t rows : {10, 64})
+    EXPECT_TRUE(test::contains(test::user_error([&] {
+                                 other({test::counting({1, rows, 128})});
+                               }),
+                               "result 1 is to be cut in dimension 1, which has to be 64 long; it is of sizes [1, 128]"));
+}
+
 }  // namespace
 }  // namespace toroid

@@ -184,6 +184,13 @@ size_t LockFile::size() const {
   return n;
 }
 
+size_t LockFile::untimed() const {
+  size_t out = 0;
+  for (auto& [device, problems] : entries_)
+    for (auto& [problem, e] : problems) out += e.is_untimed();
+  return out;
+}
+
 std::vector<std::string> LockFile::drift(const std::vector<Now>& now) const {
   std::vector<std::string> out;
   std::set<std::string> devices;

@@ -10,12 +10,16 @@
 
 namespace toroid::tune {
 
+// How the label of a decision ends that was not timed, as the budget did not reach it: the default.
+inline constexpr std::string_view kNotTimed = " (not timed)";
+
 // What is decided for one problem on one device.
 struct LockEntry {
   std::string label;    // of the problem, for people: "mm_3+add_2 bf16[1024, 4096]"
   std::string winner;   // text of a candidate
   std::string kernels;  // hash of the winner's kernel texts
   double ratio = 1;     // of its time to the default's; kept to three digits
+  bool is_untimed() const { return label.ends_with(kNotTimed); }
   bool operator==(const LockEntry&) const = default;
 };
 
@@ -39,6 +43,7 @@ class LockFile {
   void set(const std::string& device, const std::string& problem, LockEntry entry);
   const LockEntry* find(const std::string& device, const std::string& problem) const;
   size_t size() const;
+  size_t untimed() const;  // of them
   // What another one decides, too.
   void add(const LockFile& other);
   // Forgets what is decided for a device.

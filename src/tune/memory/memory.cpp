@@ -23,7 +23,7 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
     out.source = kLockFile;
     const LockEntry* entry = sources_.lock->find(device_, problem);
     if (entry && is_choice(entry->winner)) {
-      out.winner = entry->winner, out.kernels = entry->kernels, out.ratio = entry->ratio;
+      out.winner = entry->winner, out.kernels = entry->kernels, out.ratio = entry->ratio, out.untimed = entry->is_untimed();
     } else {
       out.winner = candidates.front();
       out.drift = entry ? fmt::format("the lock file names \"{}\", which is no choice here", entry->winner) : undecided();
@@ -34,7 +34,8 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
     const LockFile before = decided();
     const LockEntry* entry = before.find(device_, problem);
     if (entry && is_choice(entry->winner)) {
-      out.winner = entry->winner, out.kernels = entry->kernels, out.ratio = entry->ratio, out.source = kBefore;
+      out.winner = entry->winner, out.kernels = entry->kernels, out.ratio = entry->ratio, out.untimed = entry->is_untimed(),
+      out.source = kBefore;
       return out;
     }
   }

@@ -29,6 +29,7 @@ struct Recalled {
   std::vector<size_t> time;              // else: candidates to time, the default among them; none where all have records
   std::vector<std::string> refusals;     // of each candidate; empty where it may be timed
   std::vector<CandidateRecord> records;  // of the database: what was measured of whom
+  bool untimed = false;                  // the default, as there was no time for it: kNotTimed
   std::string drift;                     // what the lock file says that is not so any more
 };
 

@@ -20,7 +20,7 @@ void add_hints(const program::Program& p, exec::Symbols& sizes, std::string& ref
       sizes.emplace_back(name, *s.hint);
     else if (refusal.empty())
       refusal = s.unbacked ? fmt::format("the size {} is known only when the program runs", name)
-                           : fmt::format("nothing says what the size {} usually is", name);
+                           : fmt::format("{}{} usually is", kUnseenSize, name);
   }
 }
 

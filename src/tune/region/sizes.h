@@ -2,12 +2,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exec/run/sizes.h"
 #include "program/program.h"
 
 namespace toroid::tune {
+
+// How a refusal begins where neither the program nor inputs have said a size.
+inline constexpr std::string_view kUnseenSize = "nothing says what the size ";
 
 // The sizes that were seen when the program was made (graph::Symbol::hint) into `sizes`. Where `refusal` is empty so far: why there are
 // none, as sizes come from data, nobody has seen them, or guards exclude them.

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "tune/region/sizes.h"
+
 namespace toroid::tune {
 
 void add(TuneReport& to, TuneReport block) {
@@ -16,6 +18,20 @@ void add(TuneReport& to, TuneReport block) {
   to.decided.add(block.decided);
   std::move(block.now.begin(), block.now.end(), std::back_inserter(to.now));
   if (to.problem.empty()) to.problem = std::move(block.problem);
+}
+
+UnseenSizes unseen_sizes(const TuneReport& r) {
+  constexpr std::string_view kNotTuned = "not tuned: ";
+  UnseenSizes out;
+  bool tuned = false;
+  for (auto& region : r.regions) {
+    if (!region.source.starts_with(kNotTuned)) tuned = true;
+    const std::string_view why = std::string_view(region.source).substr(std::min(kNotTuned.size(), region.source.size()));
+    if (!region.source.starts_with(kNotTuned) || !why.starts_with(kUnseenSize)) continue;
+    if (out.parts++ == 0) out.why = why;
+  }
+  out.nothing_tuned = out.parts > 0 && !tuned;
+  return out;
 }
 
 std::string to_string(const TuneReport& r, const std::string& part, size_t most) {

@@ -20,6 +20,9 @@ struct ChoiceRow {
   double compile_ms = 0;  // 0: it was not compiled
 };
 
+// Where there was no time for a region: the default stands, and nothing was decided.
+inline constexpr const char* kNotReached = "not tuned: the budget was used";
+
 struct RegionReport {
   std::string label;
   Hash128 key;
@@ -48,6 +51,13 @@ struct TuneReport {
   LockFile decided;                // all choices, wherever they are from
   std::string problem;             // of the memory
 };
+// Parts that were not tuned since a size was never seen (region/sizes.h).
+struct UnseenSizes {
+  size_t parts = 0;
+  bool nothing_tuned = false;  // nor was any other part
+  std::string why = {};        // of the first of them: "nothing says what the size batch usually is"
+};
+UnseenSizes unseen_sizes(const TuneReport& r);
 // Takes what was found for a block of the program: a part that is compiled by itself.
 void add(TuneReport& to, TuneReport block);
 // A table for each region whose label has `part` in it, fastest first, with at most so many rows (0: all), and a line for the whole. Rows

@@ -74,6 +74,7 @@ void RegionSearch::take_known(const Recalled& known, size_t winner) {
   decided_ = true;
   report_.source = known.source;
   report_.drift = known.drift;
+  reached_ = !known.untimed;
   report_.ratio = known.ratio;
   choice_ = candidates_[winner].caller->choice();
   report_.kernels = candidates_[winner].caller->name_kernels();
@@ -157,7 +158,7 @@ void RegionSearch::add_best_unfused(Recalled& known) const {
 
 DecisionRecord RegionSearch::decision() const {
   DecisionRecord d;
-  d.label = region_.label;
+  d.label = region_.label + std::string(reached_ ? "" : kNotTimed);
   d.winner = to_string(choice_);
   d.kernels = report_.kernels;
   d.ratio = report_.ratio;

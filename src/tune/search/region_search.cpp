@@ -111,13 +111,20 @@ bool RegionSearch::step(const Left& left) {
     last = look(left);
     if (last) time(left);
   } else if (report_.source.empty()) {
-    report_.source = "not tuned: the budget was used";
-    shared_.report.out_of_budget = true;
+    not_reached();
   }
   const double spent = watch.ms();
   report_.spent_ms += spent, shared_.report.time_ms += spent;
   if (last) end();
   return last;
+}
+
+// The default stands, and nobody knows how good it is.
+void RegionSearch::not_reached() {
+  report_.source = kNotReached;
+  report_.regret = kInfinity;
+  reached_ = false;
+  shared_.report.out_of_budget = true;
 }
 
 void RegionSearch::end() {
@@ -366,13 +373,20 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
     return;
   }
   const std::vector<Measured> results = results_of(candidates_);
+  const bool none_ran = std::all_of(v.candidates.begin(), v.candidates.end(), [](auto& m) { return m.rounds == 0 && m.ratio == 0; });
+  if (none_ran && options_.budget_ms > 0) {  // it ended before a choice ran
+    add_rows(results);
+    not_reached();
+    if (shared_.memory) shared_.memory->remember(problem_, texts(), results, kernels_of(), decision(), false, terms_.text());
+    return;
+  }
   const size_t winner = fused_enough(candidates_, When::Now, timed[v.winner], terms_);
   add_rows(results);
   bool left_open = !group_ && is_left_open(v);  // ranks have so much time for a decision, and no more another time
   report_.winner = winner;
   report_.source = region_.sizes.empty() ? "timed" : "timed at " + exec::to_string(region_.sizes);
   if (!judged_.empty()) report_.source += "; " + judged_;
-  report_.noise = v.noise, report_.flip = v.flip, report_.regret = v.regret_bound;
+  report_.noise = v.noise, report_.flip = v.flip, report_.regret = none_ran ? kInfinity : v.regret_bound;
   report_.kernels = candidates_[winner].caller->name_kernels();
   report_.ratio = results[winner].ratio > 0 ? results[winner].ratio : 1;
   choice_ = candidates_[winner].caller->choice();

@@ -117,6 +117,7 @@ class RegionSearch {
   Callers callers_at(const std::vector<size_t>& positions) const;
   void add_rows(std::vector<Measured> measured);
   void take(const Verdict& v, const Left& left);
+  void not_reached();
   bool is_left_open(const Verdict& v) const;
   std::string reasons() const;
   void improve(double left_ms);
@@ -138,6 +139,7 @@ class RegionSearch {
   bool begun_ = false;
   bool cut_short_ = false;       // the budget ended its waves
   bool default_unsure_ = false;  // a worker had no time for the reference
+  bool reached_ = true;          // within the budget, now or when a lock file was written
   bool decided_ = false;
 };
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <future>
 #include <set>
 #include <thread>
@@ -256,19 +257,23 @@ TEST_F(Search, EqualRegionsOfAProgramAreDecidedOnce) {
   EXPECT_EQ(program::to_string(q), program::to_string(p));
 }
 
-// The default stays where nothing could be timed, and is what a lock file says; also where options leave nothing to choose.
+// The default stays where nothing could be timed, and is what a lock file says; also where options leave nothing to choose. What the budget
+// did not reach is told from what was decided, also by who reads the file.
 TEST_F(Search, WhatWasNotTunedIsLocked) {
   for (const char* names : {"", "no such"}) {
+    const size_t untimed = *names ? 0 : 1;
     Memory memory("a device", "tests", {});
     options_.names = names, options_.budget_ms = 1e-6;
     tune_by({{"tree alone", 5}}, &memory);
     const LockFile lock = tuned_.decided;
     ASSERT_EQ(lock.size(), 1u) << to_string(tuned_);
+    EXPECT_EQ(lock.untimed(), untimed) << lock.text();
     options_.names = "", options_.check_lock = true;
     Memory locked("a device", "tests", {.lock = &lock});
     tune_by({}, &locked);
     EXPECT_EQ(lock.drift(tuned_.now), std::vector<std::string>{});
     EXPECT_EQ(tuned_.regions.at(0).chosen, "default");
+    EXPECT_EQ(tuned_.decided.untimed(), untimed);
   }
 }
 
@@ -325,6 +330,22 @@ TEST_F(Search, ABudgetEndsCompiling) {
   EXPECT_EQ(pipeline_->alive, 0);
   EXPECT_TRUE(tuned_.out_of_budget);
   EXPECT_EQ(tuned_.regions.at(0).source, "not tuned: the budget was used");
+}
+
+// Nor is what was begun, and had no run that counts.
+TEST_F(Search, WhatNeverRanIsNotTimed) {
+  options_.budget_ms = 200;
+  options_.clock = [](std::span<const std::shared_ptr<ChoiceCaller>>) -> Sample {
+    return [](size_t) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      return 1e6;
+    };
+  };
+  Memory memory("a device", "tests", {});
+  tune(reduced_and_scaled(), pipeline_->get(), options_, &memory, tuned_);
+  EXPECT_EQ(tuned_.regions.at(0).source, kNotReached) << to_string(tuned_);
+  EXPECT_TRUE(std::isinf(tuned_.regions.at(0).regret)) << "nobody knows";
+  EXPECT_EQ(tuned_.decided.untimed(), 1u);
 }
 
 TEST_F(Search, EventsComeInOrder) {
