@@ -8,6 +8,8 @@
 
 namespace toroid {
 
+ModelOptions::~ModelOptions() = default;
+
 struct Model::Impl {
   compiler::CompiledModel compiled;
   Summary summary;
