@@ -197,13 +197,20 @@ void lower_check_values(Lowering& l, const graph::Node& n) {
     for (size_t d = 0; d < at.size(); ++d)
       if (of.sizes[d] == Expr(1)) at[d] = 0;
     const S x = of.at(b, at);
-    if (rule == ValueRule::AtMost)
-      b.check(x, bound + 1, check.faults, check.site);
-    else if (rule == ValueRule::AtLeast)
-      b.check(select(x >= b.index(bound), lit(x, 0), lit(x, -1) - x), bound, check.faults, check.site);
-    else
-      b.check(fault_of(rule, x), 1, check.faults, check.site);
-    return self.at(b, index);
+    S found = {};  // 0 where x is right
+    Expr extent = 1;
+    if (rule == ValueRule::AtMost) {
+      extent = bound + 1;
+      found = select((x >= 0.0) & (x < b.index(extent)), lit(x, 0), x);
+    } else if (rule == ValueRule::AtLeast) {
+      extent = bound;
+      found = select(x >= b.index(bound), lit(x, 0), lit(x, -1) - x);
+    } else {
+      found = fault_of(rule, x);
+    }
+    // What is read depends on the check, which stays beside a reduction then.
+    const S right = b.check(found, extent, check.faults, check.site), value = self.at(b, index);
+    return value + cast(right, value.dtype);
   };
   l.define(n.results[0], std::move(out));
 }
