@@ -235,7 +235,7 @@ void rename(const PackageEntry& e, const char* what, const std::vector<std::stri
   if (given.empty()) return;
   std::vector<std::string> has;
   for (auto* name : own) has.push_back(*name);
-  TOROID_USER_CHECK(given.size() == own.size(), "the entry \"{}\" has {} {}s ({}), and {}_names {} names; expected one for each", e.name,
+  TOROID_USER_CHECK(given.size() == own.size(), "the entry \"{}\" has {} {}s ({}), and {}_names has {}; expected one for each", e.name,
                     own.size(), what, fmt::join(has, ", "), what, given.size());
   for (size_t i = 0; i < own.size(); ++i) *own[i] = given[i];
 }
