@@ -116,6 +116,9 @@ TOROID_API toroid_status toroid_package_swap_weights(toroid_package* package, co
                                                      size_t count);
 /* Those of a safetensors file, a folder of shards or their index. */
 TOROID_API toroid_status toroid_package_swap_weights_file(toroid_package* package, const char* path);
+/* The same of a file of one entry's model, with the names that weights have there: of entries with different weights under one name the
+ * package has ENTRY/NAME. entry: null or empty: the names are the package's. */
+TOROID_API toroid_status toroid_package_swap_weights_file_of(toroid_package* package, const char* entry, const char* path);
 
 /* entry: its name, or null for the only one. Later sessions of an entry share its code and weights. */
 TOROID_API toroid_status toroid_session_open(toroid_package* package, const char* entry, toroid_session** out);

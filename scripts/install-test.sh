@@ -19,6 +19,20 @@ int main() {
   return f(ones({64, 64}), ones({64, 64})).to_vector()[0] == 64 ? 0 : 1;
 }
 END
+# Options by designated initializers, without a warning of the compiler in the user's code.
+cat >"$scratch/project/options.cpp" <<'END'
+#include "toroid/save_package.h"
+using namespace toroid;
+void one() { save_package("a.pt2", "x.tpk", {.swappable = true}); }
+void several() {
+  save_package({{.name = "a", .model = "a.pt2"}, {.name = "b", .model = "b.pt2", .input_names = {"x"}}}, "x.tpk",
+               {.model = {.mode = Mode::MaxAutotune, .options = {{"isa", "avx2"}}}, .targets = {"x86-64-v3"}, .weights_beside = true});
+}
+void function(const std::map<std::string, Tensor>& weights) {
+  save_package([](const std::vector<Tensor>& in) { return in; }, {ones({2})}, "x.tpk", {.input_names = {"x"}, .weight_names = weights});
+}
+Model loaded() { return Model::load("a.pt2", {.threads = 2}); }
+END
 cat >"$scratch/project/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.22)
 project(user LANGUAGES CXX)
@@ -31,6 +45,9 @@ if(NOT TARGET toroid::runtime)
   message(FATAL_ERROR "there is no target toroid::runtime")
 endif()
 END
+for level in -O2 -O3; do
+  c++ -std=c++20 "$level" -Wall -Wextra -Wno-missing-field-initializers -Werror -I "$scratch/prefix/include" -c "$scratch/project/options.cpp" -o /dev/null
+done
 cmake -S "$scratch/project" -B "$scratch/project/build" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/configure.log"
 cmake --build "$scratch/project/build" >"$scratch/build.log" || { cat "$scratch/build.log"; exit 1; }
 

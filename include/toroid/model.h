@@ -29,6 +29,7 @@ struct ModelOptions {
   // Values by name, in place of those that the process has: of list_options() those whose scope is no "process". UserError for others, and
   // for those of functions alone (backend, recompile_limit, fail_on_recompile_limit, verify_trace).
   std::map<std::string, std::string> options = {};
+  ~ModelOptions();  // in the library: inlined, g++ 12 warns of the map in a call with designated initializers
 };
 
 // A compiled program. Cheap to move; safe to run from several threads (runs of a program that overwrites its buffers take turns, and see

@@ -76,9 +76,11 @@ class PackageFile {
   // Memory that sessions keep stays. Weights that are not given stay as they are, unless a folded constant needs them along with a given
   // one. UserError, before anything changes, for an unknown name, another dtype or size, contents of what cannot be swapped (integers, and
   // what programs write to) that differ from the package's, and for weights that are needed too, with their names.
-  void swap_weights(const std::map<std::string, Tensor>& tensors) const;
+  // entry: one whose model the tensors are of, by the names that they have there: of entries with different weights under one name the
+  // package has ENTRY/NAME (see save_package). Empty: names are those of weights().
+  void swap_weights(const std::map<std::string, Tensor>& tensors, const std::string& entry = "") const;
   // Those of a safetensors file, a folder of shards or their index.
-  void swap_weights(const std::string& path) const;
+  void swap_weights(const std::string& path, const std::string& entry = "") const;
 
   // Hashes every part and the files beside the package, elements of weights too, which opening does not. UserError naming the one that is
   // damaged.

@@ -25,8 +25,8 @@ struct PackageOptions {
   // Large weights become files in the folder `weights` beside the package, each named by its SHA-256: packages in one folder share those
   // that are equal, on disk and in memory. They go where the package goes.
   bool weights_beside = false;
-  // What a C++ function takes and returns, one name for each; none: input0, input1, ... and output0, output1, ... All inputs have different
-  // names, all outputs too. Models have names of their own.
+  // What the one function or model takes and returns, one name for each; none: those that a model has, of a C++ function input0, input1,
+  // ... and output0, output1, ... All inputs have different names, all outputs too.
   std::vector<std::string> input_names = {}, output_names = {};
   // Names of tensors that C++ functions capture, by which others take their places (PackageFile::swap_weights): nn::Module::state() of the
   // module that they call, or any tensors that they read. Those without a name are called captured, captured_1, ... in the order in which
@@ -43,21 +43,24 @@ struct PackageEntry {
   // Of a function what it takes: sizes are theirs, those that mark_dynamic names aside. Of a model none, or the inputs of a usual call, as
   // Model::load takes them: a lock file that was made for these inputs decides for them alone.
   std::vector<Tensor> examples = {};
-  std::vector<std::string> input_names = {}, output_names = {};  // of the function, see PackageOptions
+  std::vector<std::string> input_names = {}, output_names = {};  // see PackageOptions
 };
 
 // Compiles the entries for each target, and replaces the file in one step. Functions are traced once. Weights that several programs have
-// are in the file once. Tensors that functions capture are stored with their contents; one that several functions have and one of them
-// writes to (a cache) is one memory of a session, see PackageSession::entry(). UserError for what Model::load refuses, for functions that
-// read values of tensors, for programs that cannot be stored, for memory that one entry writes to and another has in part, and for an
-// unknown target, with the known ones.
+// are in the file once. Where weights can be swapped and entries have different ones under one name, all weights of these entries are
+// called ENTRY/NAME in the package. Tensors that functions capture are stored with their contents; one that several functions have and one
+// of them writes to (a cache) is one memory of a session, see PackageSession::entry(). UserError for what Model::load refuses, for
+// functions that read values of tensors, for programs that cannot be stored, for memory that one entry writes to and another has in part,
+// and for an unknown target, with the known ones.
 void save_package(std::span<const PackageEntry> entries, const std::string& path, const PackageOptions& options = {});
 inline void save_package(std::initializer_list<PackageEntry> entries, const std::string& path, const PackageOptions& options = {}) {
   save_package(std::span(entries.begin(), entries.size()), path, options);
 }
 inline void save_package(const std::string& model, const std::string& path, const PackageOptions& options = {}) {
-  const PackageEntry entry{"main", model};
-  save_package(std::span(&entry, 1), path, options);
+  const PackageEntry entry{"main", model, {}, {}, options.input_names, options.output_names};
+  PackageOptions others = options;
+  others.input_names.clear(), others.output_names.clear();
+  save_package(std::span(&entry, 1), path, others);
 }
 
 // The same of one function from a list of tensors to a list of tensors, the entry "main".

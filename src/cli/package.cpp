@@ -71,7 +71,7 @@ PackageRunner make_package_runner(const std::string& path, const std::string& en
   const Device where = device_from_name(device);
   const auto package = package::Package::open(path, folder);
   PackageRunner out{std::make_unique<SessionRunner>(*package, entry, where), package->choose(package->entry(entry), where).tolerance};
-  if (!weights.empty()) package->swap_weights(std::filesystem::path(weights));
+  if (!weights.empty()) package->swap_weights(std::filesystem::path(weights), entry);
   return out;
 }
 

@@ -40,8 +40,8 @@ std::vector<std::vector<Tensor>> read_inputs(const std::string& path, const std:
   return out;
 }
 
-CallTensors read_expected(const std::string& path, size_t calls) {
-  CallTensors expected = read_calls(path);
+CallTensors read_expected(const std::string& path, size_t calls, const PlaceNames& names) {
+  CallTensors expected = read_calls(path, names);
   TOROID_USER_CHECK(std::any_of(expected.calls.begin(), expected.calls.end(), [](auto& c) { return !c.empty(); }),
                     "{}: no tensors here to compare the outputs with; expected \"000\", \"001\", ...", path);
   TOROID_USER_CHECK(expected.calls.size() <= calls, "{}: there are outputs of call {}, but the inputs are those of {} call{}", path,
@@ -80,7 +80,7 @@ int run_model(const RunArgs& args) {
     program.runner = make_model_runner(backend, args.model, inputs.at(0), args.device);
   const Tolerance tolerance{args.tolerance.value_or(program.tolerance > 0 ? program.tolerance : kUsualTolerance)};
   CallTensors expected;
-  if (!args.expect.empty()) expected = read_expected(args.expect, inputs.size());
+  if (!args.expect.empty()) expected = read_expected(args.expect, inputs.size(), [&] { return output_names(args.model, args.entry); });
   bool matches = true;
   std::vector<Tensor> last;
   for (size_t call = 0; call < inputs.size(); ++call) {

@@ -42,6 +42,17 @@ int64_t place_of(std::string_view key, const std::vector<std::string>& names, co
 
 }  // namespace
 
+std::vector<std::string> output_names(const std::filesystem::path& model, const std::string& entry) {
+  std::vector<std::string> out;
+  if (package::Package::is_package(model.string())) {
+    const auto opened = package::Package::open(model.string());
+    for (auto& v : opened->entry(entry).outputs) out.push_back(v.name);
+  } else {
+    import::load_model(model, {}, nullptr, &out);
+  }
+  return out;
+}
+
 std::vector<std::string> input_names(const std::filesystem::path& model, const std::string& entry) {
   std::vector<std::string> out;
   if (package::Package::is_package(model.string())) {

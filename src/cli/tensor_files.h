@@ -23,6 +23,8 @@ CallTensors read_calls(const std::filesystem::path& path, const PlaceNames& name
 
 // Names of what a model file takes, or an entry of a package (empty: its only one; none where it has several).
 std::vector<std::string> input_names(const std::filesystem::path& model, const std::string& entry = {});
+// Names of what it gives, in the same way; the entry is one that there is.
+std::vector<std::string> output_names(const std::filesystem::path& model, const std::string& entry = {});
 
 // Writes the outputs of one call under the keys "000", "001", ...; undefined ones are left out.
 void write_outputs(const std::filesystem::path& path, const std::vector<Tensor>& outputs);

@@ -71,10 +71,12 @@ PackageSession PackageSession::entry(const std::string& name) const {
 
 std::vector<std::string> PackageFile::weights() const { return swappable_weights(opened(package_).manifest()); }
 
-void PackageFile::swap_weights(const std::map<std::string, Tensor>& tensors) const { opened(package_).swap_weights(tensors); }
-void PackageFile::swap_weights(const std::string& path) const {
+void PackageFile::swap_weights(const std::map<std::string, Tensor>& tensors, const std::string& entry) const {
+  opened(package_).swap_weights(tensors, entry);
+}
+void PackageFile::swap_weights(const std::string& path, const std::string& entry) const {
   with_our_errors(fmt::format("cannot take the weights of \"{}\"", path),
-                  [&] { opened(package_).swap_weights(std::filesystem::path(path)); });
+                  [&] { opened(package_).swap_weights(std::filesystem::path(path), entry); });
 }
 
 void PackageFile::verify() const { opened(package_).verify(); }

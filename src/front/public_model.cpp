@@ -9,6 +9,8 @@
 
 namespace toroid {
 
+ModelOptions::~ModelOptions() = default;
+
 struct Model::Impl {
   compiler::CompiledModel compiled;
   Summary summary;

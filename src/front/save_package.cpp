@@ -17,6 +17,7 @@
 #include "front/package_names.h"
 #include "front/precision.h"
 #include "front/settings.h"
+#include "front/weight_names.h"
 #include "graph/recipe.h"
 #include "import/load_model.h"
 #include "jit/jit.h"
@@ -103,7 +104,8 @@ bool has_fixed_sizes(const graph::Graph& g) {
 
 // The graph's parameters and buffers, each with its names. Those that others can take the place of have recipes from now on: what a program
 // writes to is a session's own, and of integers programs know the values.
-std::vector<package::NamedWeight> name_weights(graph::Graph& g, const front::PackageCaptures& captures) {
+std::vector<package::NamedWeight> name_weights(graph::Graph& g, const front::PackageCaptures& captures,
+                                               const front::WeightNames::Names& in_package) {
   std::vector<package::NamedWeight> out;
   std::vector<std::vector<graph::Input*>> users;
   for (size_t i = 0; i < g.inputs.size(); ++i) {
@@ -121,6 +123,7 @@ std::vector<package::NamedWeight> name_weights(graph::Graph& g, const front::Pac
     const bool written = std::any_of(g.outputs.begin(), g.outputs.end(), [&](auto& o) {
       return o.mutates >= 0 && std::find(users[k].begin(), users[k].end(), &g.inputs[static_cast<size_t>(o.mutates)]) != users[k].end();
     });
+    out[k].names = front::WeightNames::replaced(in_package, out[k].names);
     if (written || !is_float(out[k].tensor.dtype()) || !is_dense(out[k].tensor)) continue;
     out[k].tensor = graph::named_weight(out[k].tensor, out[k].names);
     for (graph::Input* in : users[k]) in->data = out[k].tensor;
@@ -157,7 +160,7 @@ class Packer {
       const Machine& m = machines_[i];
       auto g = options_.swappable ? front::functional(graph()) : graph();
       captures_.open_states(entry, *g);
-      auto weights = options_.swappable ? name_weights(*g, captures_) : std::vector<package::NamedWeight>();
+      auto weights = options_.swappable ? name_weights(*g, captures_, names_.of(entry)) : std::vector<package::NamedWeight>();
       compiler::Setup setup = front::setup_of(m.options);
       if (has_fixed_sizes(*g) && !m.options.options.count("capture_warmups")) setup.options.set("capture_warmups", "0");
       const front::Precision precision = front::precision_of(*g, m.options.device, setup.options);
@@ -177,6 +180,15 @@ class Packer {
     }
   }
 
+  // The weights of an entry, before the first add() where there are several entries: names that they have in the package follow.
+  void note_weights(const std::string& entry, const graph::Graph& g) {
+    for (auto& in : g.inputs) {
+      if (!in.data.defined() || (in.kind != graph::InputKind::Parameter && in.kind != graph::InputKind::Buffer)) continue;
+      for (auto& name : captures_.names_of(in.data)) names_.note(entry, name, in.data);
+      names_.note(entry, in.name, in.data);
+    }
+  }
+
   void write(const std::string& path) {
     if (options_.swappable && !programs_.empty())
       for (auto& w : captures_.unused()) programs_[0].weights.push_back(std::move(w));
@@ -189,6 +201,7 @@ class Packer {
   const PackageOptions& options_;
   const graph::RecipeScope recipes_;
   front::PackageCaptures captures_;
+  front::WeightNames names_;
   std::vector<Machine> machines_;  // of the targets
   std::vector<package::Compiled> programs_;
   std::vector<std::string> compilers_;
@@ -212,9 +225,27 @@ namespace {
 void check_entry(const PackageEntry& e) {
   TOROID_USER_CHECK(e.model.empty() != !e.function, "the entry \"{}\" has {}; expected one of both: PackageEntry::model or function",
                     e.name, e.function ? "a model and a function" : "neither a model nor a function");
-  TOROID_USER_CHECK(e.function || (e.input_names.empty() && e.output_names.empty()),
-                    "the entry \"{}\" is a model, which has names of its own; input_names and output_names are of C++ functions", e.name);
   front::check_names(e.input_names, "input"), front::check_names(e.output_names, "output");
+}
+
+// Puts the names that the caller gives in place of those that a model has.
+void rename(const PackageEntry& e, const char* what, const std::vector<std::string>& given, const std::vector<std::string*>& own) {
+  if (given.empty()) return;
+  std::vector<std::string> has;
+  for (auto* name : own) has.push_back(*name);
+  TOROID_USER_CHECK(given.size() == own.size(), "the entry \"{}\" has {} {}s ({}), and {}_names has {}; expected one for each", e.name,
+                    own.size(), what, fmt::join(has, ", "), what, given.size());
+  for (size_t i = 0; i < own.size(); ++i) *own[i] = given[i];
+}
+
+std::unique_ptr<graph::Graph> model_graph(const PackageEntry& e, std::vector<std::string>& outputs) {
+  auto g = import::load_model(e.model, e.examples, nullptr, &outputs);
+  std::vector<std::string*> inputs, results;
+  for (auto& in : g->inputs)
+    if (in.kind == graph::InputKind::User) inputs.push_back(&in.name);
+  for (auto& name : outputs) results.push_back(&name);
+  rename(e, "input", e.input_names, inputs), rename(e, "output", e.output_names, results);
+  return g;
 }
 
 // A function that has been traced.
@@ -227,11 +258,16 @@ struct Traced {
 
 void save_package(std::span<const PackageEntry> entries, const std::string& path, const PackageOptions& options) {
   TOROID_USER_CHECK(options.input_names.empty() && options.output_names.empty(),
-                    "PackageOptions::input_names and output_names are of one C++ function; models have names of their own, entries "
-                    "PackageEntry::input_names and output_names");
+                    "PackageOptions::input_names and output_names are of one function or model; entries have PackageEntry::input_names and "
+                    "output_names");
   bool is_of_function = false;  // then it is the caller's own error
   try {
-    for (auto& e : entries) check_entry(e);
+    for (size_t i = 0; i < entries.size(); ++i) {
+      check_entry(entries[i]);
+      for (size_t k = 0; k < i; ++k)
+        TOROID_USER_CHECK(entries[k].name != entries[i].name, "two entries have the name \"{}\"; expected a name of its own for each",
+                          entries[i].name);
+    }
     Packer packer(options);
     std::vector<Traced> traced(entries.size());
     for (size_t i = 0; i < entries.size(); ++i) {
@@ -247,16 +283,14 @@ void save_package(std::span<const PackageEntry> entries, const std::string& path
       packer.captures().add(e.name, *traced[i].graph, entries.size() > 1);
     }
     packer.captures().settle();
-    for (size_t i = 0; i < entries.size(); ++i) {
-      const PackageEntry& e = entries[i];
-      std::vector<std::string>& outputs = traced[i].outputs;
-      if (e.function)
-        packer.add(
-            e.name, [&] { return clone(*traced[i].graph); }, outputs, e.examples.size());
-      else
-        packer.add(
-            e.name, [&] { return import::load_model(e.model, e.examples, nullptr, &outputs); }, outputs);
-    }
+    const auto graph_of = [&](size_t i) {
+      return entries[i].function ? clone(*traced[i].graph) : model_graph(entries[i], traced[i].outputs);
+    };
+    if (options.swappable && entries.size() > 1)
+      for (size_t i = 0; i < entries.size(); ++i) packer.note_weights(entries[i].name, *graph_of(i));
+    for (size_t i = 0; i < entries.size(); ++i)
+      packer.add(
+          entries[i].name, [&] { return graph_of(i); }, traced[i].outputs, entries[i].function ? entries[i].examples.size() : 0);
     packer.write(path);
   } catch (...) {
     if (is_of_function) throw;

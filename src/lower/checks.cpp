@@ -1,5 +1,6 @@
 // Indices and divisors that come from memory: what is known of them, and the checks of the rest.
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "base/mutants.h"
@@ -116,6 +117,14 @@ IndexCheck Lowering::check_of(const graph::Value* indices, const IndexSite& site
   return out;
 }
 
+IndexCheck Lowering::check_of(const IndexSite& site) {
+  IndexCheck out;
+  if (!options_.checks()) return out;
+  out.faults = program_.faults();
+  out.site = program_.site(site);
+  return out;
+}
+
 void check_divisor(BodyBuilder& b, S divisor, const IndexCheck& check) {
   const Bounds known = bounds_of(b.body(), divisor.id);
   if (known.lo <= 0 && known.hi >= 0) b.check(cast(divisor == 0.0, DType::I64), 1, check.faults, check.site);
@@ -124,10 +133,7 @@ void check_divisor(BodyBuilder& b, S divisor, const IndexCheck& check) {
 IndexCheck Lowering::divisor_check(const graph::Node& n, DType compute) {
   if (!n.op->divides || !is_int(compute) || !options_.checks() || facts().device.is_cuda()) return {};
   if (auto* e = std::get_if<Expr>(&n.args[1]); e && e->is_const() && *e != Expr(0)) return {};
-  IndexCheck out;
-  out.faults = program_.faults();
-  out.site = program_.site({std::string(ops::plain_name(*n.op)), n.where, IndexSite::kDivisor});
-  return out;
+  return check_of({std::string(ops::plain_name(*n.op)), n.where, IndexSite::kDivisor});
 }
 
 // The composites' own part: a tensor of indices, looked at.
@@ -144,6 +150,67 @@ void lower_check_index(Lowering& l, const graph::Node& n) {
   out.loads = self.loads;
   out.at = [self, extent, check](BodyBuilder& b, const Index& index) {
     return b.index(checked_index(b, self.at(b, index), extent, check).at);
+  };
+  l.define(n.results[0], std::move(out));
+}
+
+namespace {
+
+// A ValueFault of x, as an I64: no value takes the first comparison's other side but what is wrong.
+S fault_of(ValueRule rule, S x) {
+  const auto number = [&](ValueFault f) { return lit_as(x, DType::I64, Number::of(static_cast<int64_t>(f))); };
+  const S none = number(ValueFault::None);
+  S found = none;
+  switch (rule) {
+    case ValueRule::Probability:
+      found = select(x > 1.0, number(ValueFault::AboveOne), none);
+      break;
+    case ValueRule::Total:
+      found = select(x == 0.0, number(ValueFault::Zero), none);
+      [[fallthrough]];
+    case ValueRule::Weight:
+      found = select(x == lit(x, std::numeric_limits<double>::infinity()), number(ValueFault::Infinite), found);
+      break;
+    default:
+      break;
+  }
+  return select(x >= 0.0, found, select(is_nan(x), number(ValueFault::NotANumber), number(ValueFault::Negative)));
+}
+
+}  // namespace
+
+// self, beside which values are looked at.
+void lower_check_values(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  const ops::TypeReader reader(*n.op, types);
+  const ValueRule rule = value_rule(reader.text("rule"));
+  const Expr bound = reader.expr("bound");
+  Lazy self = l.value(std::get<graph::Value*>(n.args[0])), of = l.value(std::get<graph::Value*>(n.args[1])), out = self;
+  const IndexCheck check = l.check_of({reader.text("subject"), n.where, IndexSite::of(rule)});
+  if (check.site < 0) return l.define(n.results[0], std::move(out));
+  out.work += of.work + 2;
+  out.loads += of.loads;
+  out.place.reset();
+  out.over_template = out.over_open = false;
+  out.at = [self, of, rule, bound, check](BodyBuilder& b, const Index& index) {
+    Index at(index.end() - static_cast<int64_t>(of.sizes.size()), index.end());
+    for (size_t d = 0; d < at.size(); ++d)
+      if (of.sizes[d] == Expr(1)) at[d] = 0;
+    const S x = of.at(b, at);
+    S found = {};  // 0 where x is right
+    Expr extent = 1;
+    if (rule == ValueRule::AtMost) {
+      extent = bound + 1;
+      found = select((x >= 0.0) & (x < b.index(extent)), lit(x, 0), x);
+    } else if (rule == ValueRule::AtLeast) {
+      extent = bound;
+      found = select(x >= b.index(bound), lit(x, 0), lit(x, -1) - x);
+    } else {
+      found = fault_of(rule, x);
+    }
+    // What is read depends on the check, which stays beside a reduction then.
+    const S right = b.check(found, extent, check.faults, check.site), value = self.at(b, index);
+    return value + cast(right, value.dtype);
   };
   l.define(n.results[0], std::move(out));
 }

@@ -124,6 +124,8 @@ class Lowering {
   }
   // How an index of n into a dimension of `extent` is looked at. indices: the tensor; where it is constant this is done now: UserError.
   IndexCheck check_of(const graph::Value* indices, const IndexSite& site, const Expr& extent);
+  // How values are looked at that the site names.
+  IndexCheck check_of(const IndexSite& site);
   // How what n divides by is looked at: integers on CPUs that nobody knows not to be 0.
   IndexCheck divisor_check(const graph::Node& n, DType compute);
   // Lowers a composite operation through what it is made of.

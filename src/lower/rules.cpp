@@ -14,6 +14,7 @@ void lower_attention(Lowering& l, const graph::Node& n);
 void lower_attention_backward(Lowering& l, const graph::Node& n);
 void lower_index(Lowering& l, const graph::Node& n);
 void lower_check_index(Lowering& l, const graph::Node& n);
+void lower_check_values(Lowering& l, const graph::Node& n);
 void lower_gather(Lowering& l, const graph::Node& n);
 void lower_cat(Lowering& l, const graph::Node& n);
 void lower_index_put(Lowering& l, const graph::Node& n);
@@ -40,6 +41,7 @@ Rule find_rule(const std::string& name) {
       {"_scaled_dot_product_flash_attention_for_cpu_backward", lower_attention_backward},
       {"index.Tensor", lower_index},
       {"_check_index", lower_check_index},
+      {"_check_values", lower_check_values},
       {"gather", lower_gather},
       {"cat", lower_cat},
       {"constant_pad_nd", lower_pad},

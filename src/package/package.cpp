@@ -12,6 +12,7 @@
 #include "exec/run/lane.h"
 #include "import/safetensors.h"
 #include "package/opening.h"
+#include "package/recipes.h"
 #include "package/weight_files.h"
 #include "package/weights.h"
 
@@ -246,9 +247,11 @@ Tensors Package::constants_on(const Device& device) const {
   return out;
 }
 
-void Package::swap_weights(const Tensors& given) {
+void Package::swap_weights(const Tensors& tensors, const std::string& entry) {
   TOROID_USER_CHECK(!manifest_.weights.empty(),
                     "{}: its weights cannot be swapped; make it with toroid compile --swappable (PackageOptions::swappable)", source());
+  Tensors given;
+  for (auto& [name, t] : tensors) given[name_in_package(manifest_, entry.empty() ? entry : this->entry(entry).name, name)] = t;
   std::lock_guard lock(mutex_);
   Tensors now = changed_;
   now.merge(constants());
@@ -263,12 +266,12 @@ void Package::swap_weights(const Tensors& given) {
   changed_.swap(changed);
 }
 
-void Package::swap_weights(const std::filesystem::path& file) {
+void Package::swap_weights(const std::filesystem::path& file, const std::string& entry) {
   const auto reader = import::SafetensorsReader::open(file);
   Tensors given;
   for (auto& r : reader.tensors())
     given[std::string(r.name)] = Tensor::from_blob(const_cast<std::byte*>(r.bytes().data()), {r.sizes.begin(), r.sizes.end()}, r.dtype);
-  swap_weights(given);
+  swap_weights(given, entry);
 }
 
 }  // namespace toroid::package

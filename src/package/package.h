@@ -137,9 +137,10 @@ class Package {
   // Gives all programs, those that are loaded later too, other weights: tensors on the CPU by name, which are copied. Calls that have begun
   // end with what they began with, later ones have what is given. UserErrors of remade(), and for a package whose weights cannot be
   // swapped; then nothing has changed.
-  void swap_weights(const Tensors& given);
+  // entry: of whose weights these are names; empty: names are the package's.
+  void swap_weights(const Tensors& given, const std::string& entry = "");
   // Those of a safetensors file, a folder of shards or their index.
-  void swap_weights(const std::filesystem::path& file);
+  void swap_weights(const std::filesystem::path& file, const std::string& entry = "");
 
   // Hashes every part and the files beside the package, the weights too. UserError naming the first that is not as the manifest says.
   void verify() const;

@@ -93,6 +93,10 @@ class Maker {
   [[noreturn]] void refuse_name(const std::string& name) const {
     std::vector<std::string_view> known;
     for (auto& w : m_.weights) known.insert(known.end(), w.names.begin(), w.names.end());
+    for (std::string_view n : known)
+      if (n.ends_with("/" + name))
+        fail<UserError>("{}: several entries have a weight \"{}\", and each its own; say which entry the weights are of, or give \"{}\"",
+                        source_, name, n);
     const auto is_number = [](std::string_view n) { return n.starts_with("captured") || n.starts_with("parameter"); };
     const bool unnamed = !known.empty() && std::all_of(known.begin(), known.end(), is_number);
     fail<UserError>("{}: it has no weight \"{}\" among its {}{}{}", source_, name, known.size(), did_you_mean(name, known),
@@ -158,6 +162,14 @@ class Maker {
 
 }  // namespace
 
+std::string name_in_package(const Manifest& m, const std::string& entry, const std::string& name) {
+  const std::string whole = entry + "/" + name;
+  const bool is_there = !entry.empty() && std::any_of(m.weights.begin(), m.weights.end(), [&](auto& w) {
+    return std::find(w.names.begin(), w.names.end(), whole) != w.names.end();
+  });
+  return is_there ? whole : name;
+}
+
 Tensors remade(const Manifest& m, const exec::Plan& calls, const Tensors& given, const Tensors& now, const std::string& source) {
   return Maker(m, calls, given, now, source).all();
 }
@@ -169,9 +181,11 @@ void RecipesWriter::add(const NamedWeight& w) {
   });
   const Weight row{w.names, layout_of(w.tensor), !w.used || graph::recipe_of(w.tensor) ? "" : sha256_of(w.tensor)};
   if (known == weights_.end()) return weights_.push_back(row);
-  TOROID_USER_CHECK(known->names == row.names && known->layout == row.layout && known->sha256 == row.sha256,
-                    "two programs have different tensors of the name \"{}\"; a package whose weights can be swapped has them once",
-                    w.names.at(0));
+  TOROID_USER_CHECK(
+      known->names == row.names && known->layout == row.layout && known->sha256 == row.sha256,
+      "two programs have different tensors of the name \"{}\"; a package whose weights can be swapped has them once: give one of "
+      "them another name (PackageOptions::weight_names of functions), or make a package of each",
+      w.names.at(0));
 }
 
 int RecipesWriter::add(const Tensor& t) {

@@ -33,6 +33,9 @@ class RecipesWriter {
   std::map<std::string, int> numbers_;  // of recipes, by exec::content_name
 };
 
+// The name that a weight of an entry's model has in the package: "ENTRY/NAME" where another entry has a different one of this name.
+std::string name_in_package(const Manifest& m, const std::string& entry, const std::string& name);
+
 using Tensors = std::map<std::string, Tensor>;
 
 // The constants that other weights change, by name, made of these and of copies of what is given. calls: RecipesWriter::calls(). now: all

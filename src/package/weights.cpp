@@ -67,7 +67,8 @@ void WeightsWriter::add(const std::string& constant, const std::string& name, co
     const auto& bytes = items_.at(known->second.tensor).bytes;
     TOROID_USER_CHECK(!graph::recipe_of(t) || std::memcmp(bytes.data(), t.raw_data(), bytes.size()) == 0,
                       "two programs have weights of the same names with other elements, of which \"{}\" is made; a package whose weights "
-                      "can be swapped has them once",
+                      "can be swapped has them once: give one of them another name (PackageOptions::weight_names of functions), or make a "
+                      "package of each",
                       name);
     return;
   }

@@ -81,6 +81,12 @@ TEST_F(BadCall, NothingToCompareWith) {
   EXPECT_SAYS(run(inputs + tensors({"000", "call1.000"})), kUser, "there are outputs of call 1, but the inputs are those of 1 call");
 }
 
+TEST_F(BadCall, OutputsByName) {
+  const std::string inputs = "--inputs " + model_ + "/in.safetensors --json --expect ";
+  EXPECT_SAYS(run(inputs + tensors({"output"})), 1, "{\"matches\":false}");
+  EXPECT_SAYS(run(inputs + tensors({"ouput"})), kUser, "did you mean \"output\"?");
+}
+
 TEST_F(BadCall, WhetherOutputsMatchIsSaid) {
   EXPECT_SAYS(run(good_ + " --json"), 0, "{\"matches\":true}");
   EXPECT_SAYS(run("--inputs " + model_ + "/in.safetensors --json --expect " + tensors({"000"})), 1, "{\"matches\":false}");

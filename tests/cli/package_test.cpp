@@ -209,6 +209,8 @@ TEST(PackageCommand, RunsOnOtherWeights) {
   EXPECT_TRUE(out.code == 0 && contains(out.text, "all outputs match")) << out.text;
   out = test::toroid_command("run " + package + run + (folder / "zeros.safetensors"));
   EXPECT_TRUE(out.code == 1 && contains(out.text, "differs")) << out.text;
+  out = test::toroid_command("compile a=" + model + "core.pt2 a=" + model + "core.pt2 -o " + package);
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "two entries have the name \"a\"")) << out.text;
   out = test::toroid_command("run " + model + "core.pt2" + run + (folder / "own.safetensors"));
   EXPECT_TRUE(out.code == 2 && contains(out.text, "toroid compile MODEL -o FILE --swappable")) << out.text;
 }

@@ -120,6 +120,7 @@ constexpr RuleRow kViewRules[] = {
     {"expand", expand_rule},
     {"expand_copy", expand_rule},
     {"broadcast_to", expand_rule},
+    {"_check_values", expand_rule},
     {"flip", flip_rule},
     {"roll", roll_rule},
     {"repeat", repeat_rule},

@@ -1,6 +1,7 @@
 // Short forms in which compositions of operations are written: each calls a row of the op table through the dispatch hook.
 #pragma once
 
+#include "base/index_fault.h"
 #include "ops/table.h"
 
 namespace toroid::ops::forms {
@@ -83,6 +84,12 @@ double correction_of(const CallReader& c);
 // A composite's operand of indices into a dimension of `size`, made I64 and looked at when it is used: an index out of range is a UserError
 // that names the composite. wraps: negative ones count from the end, and come back as what they stand for. dim: -1 for all elements.
 Tensor checked_index(const CallReader& c, const Tensor& index, const Expr& size, int64_t dim, bool wraps = false);
+// self, once the elements of `of` (of sizes that broadcast to those of self) have been looked at: those that are not as the rule wants are
+// a UserError. subject: what they are, "bernoulli: a probability". bound: of rules that have one.
+Tensor checked_values(const Tensor& self, const Tensor& of, const std::string& subject, ValueRule rule, const Expr& bound = 0);
+inline Tensor checked_values(const Tensor& self, const std::string& subject, ValueRule rule) {
+  return checked_values(self, self, subject, rule);
+}
 // Elements of t picked along `dim` by an I64 index tensor of one dimension.
 Tensor pick(const Tensor& t, int64_t dim, const Tensor& index);
 // A list of indices for index.Tensor / index_put: `index` at position `dim`, holes before it.

@@ -311,10 +311,12 @@ Results masked_scatter(const CallReader& c) {
   auto sizes = forms::broadcast_sizes(self, c.tensor("mask"));
   Tensor mask = forms::expand(c.tensor("mask"), sizes);
   self = forms::expand(self, sizes);
-  if (forms::numel_of(source) == Expr(0)) return {forms::clone(self)};
   // The k-th true element takes the k-th element of the source.
-  Tensor rank = forms::sub(call1("cumsum", {forms::flat(mask), forms::num(0)}), forms::num(1));
-  Tensor last = call1("clamp_min", {rank, forms::num(0)});
+  const Expr most = forms::numel_of(source);
+  Tensor taken = call1("cumsum", {forms::flat(mask), forms::num(0)});
+  taken = forms::checked_values(taken, taken, "masked_scatter: elements of the source that the mask takes", ValueRule::AtMost, most);
+  if (most == Expr(0)) return {forms::where(forms::compare("gt", forms::view(taken, sizes), 0), 0.0, self)};
+  Tensor last = call1("clamp_min", {forms::sub(taken, forms::num(1)), forms::num(0)});
   auto limit = forms::operand(forms::numel_of(source) - 1);
   if (auto* e = std::get_if<Expr>(&limit)) limit = forms::full_number({}, *e, DType::I64);
   Tensor at = forms::minimum(last, limit);
@@ -360,6 +362,7 @@ void add_index_rows(Table& t) {
   t.composite("tril(Tensor self, SymInt diagonal=0) -> Tensor", [](const CallReader& c) { return triangle(c, true); });
   t.composite("triu(Tensor self, SymInt diagonal=0) -> Tensor", [](const CallReader& c) { return triangle(c, false); });
   add_index_scatter_rows(t);
+  add_value_check_rows(t);
   add_index_join_rows(t);
   add_index_embedding_rows(t);
   add_index_nonzero_rows(t);

@@ -44,6 +44,7 @@ void bag_kernel(KernelCall& c) {
     int64_t first = get_int(offsets, b), last = b + 1 < offsets.numel() ? get_int(offsets, b + 1) : count;
     TOROID_USER_CHECK(first >= 0 && first <= last && last <= count, "{}: bag {} reaches from index {} to {} of {}", c.op().name, b, first,
                       last, count);
+    TOROID_USER_CHECK(b > 0 || first == 0, "{}: the first bag starts at index {}; it must start at 0", c.op().name, first);
     std::vector<double> total(static_cast<size_t>(width));
     std::vector<int64_t> winner(static_cast<size_t>(width));
     int64_t taken = 0;
@@ -135,6 +136,9 @@ void segment_kernel(KernelCall& c) {
       if (lengths.defined() && __builtin_add_overflow(first, get_int(runs, row * per_row + s), &last)) last = -1;
       TOROID_USER_CHECK(first >= 0 && first <= last && last <= in.n, "{}: run {} reaches from {} to {} of {}", c.op().name, s, first, last,
                         in.n);
+      TOROID_USER_CHECK(c.flag("unsafe") || !lengths.defined() || s + 1 < out.n || last == in.n,
+                        "{}: the lengths of row {} add up to {}; expected {}, as the data have along dimension {}", c.op().name, row, last,
+                        in.n, axis);
       next = last;
       double v = start;
       for (int64_t k = first; k < last; ++k) {

@@ -6,6 +6,7 @@
 namespace toroid::ops {
 
 void add_index_scatter_rows(Table& t);
+void add_value_check_rows(Table& t);
 void add_index_join_rows(Table& t);
 void add_index_embedding_rows(Table& t);
 void add_index_nonzero_rows(Table& t);

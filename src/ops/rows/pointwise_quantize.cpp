@@ -81,7 +81,16 @@ Tensor mask(const CallReader& c, const Parameters& p) {
   return call1("_fake_quantize_inside", {c.tensor("self"), p.scale, p.zero_point, c.at("quant_min"), c.at("quant_max")});
 }
 Parameters of_tensor(const CallReader& c) { return {one_element(c, "scale"), one_element(c, "zero_point")}; }
-Parameters of_channels(const CallReader& c) { return {along_axis(c, "scale"), along_axis(c, "zero_point")}; }
+// Zero points that are integers lie on the grid.
+Parameters of_channels(const CallReader& c) {
+  Tensor zero = along_axis(c, "zero_point");
+  const Expr low = c.integer("quant_min");
+  if (is_int(zero.dtype()))
+    zero = forms::checked_values(zero, forms::sub(forms::cast_to(zero, DType::I64), low),
+                                 std::string(plain_name(c.op())) + ": zero_point less quant_min", ValueRule::AtMost,
+                                 c.integer("quant_max") - low);
+  return {along_axis(c, "scale"), zero};
+}
 
 std::vector<Tensor> cachemask(const CallReader& c) {
   check_numbers(c);

@@ -1,6 +1,7 @@
 // Quantiles, in terms of sorted elements.
 #include "base/check.h"
 #include "ops/rows/dense_compose.h"
+#include "ops/rows/forms.h"
 #include "ops/rows/reduction_rules.h"
 
 namespace toroid::ops {
@@ -42,7 +43,8 @@ std::vector<Tensor> quantile(const CallReader& c) {
   const Expr last = extent(sorted, -1) - 1;
   require({sym::Rel::Ge, last, 0}, "{}: {} has rows without elements", c.op().name, to_string(self));
   Tensor is_nan = call1("isnan", {sorted}), all = call1("scalar_tensor", {last, self.dtype()}), places;
-  // What a tensor holds is not known here: no place is outside of its row.
+  if (given) q = forms::checked_values(q, std::string(plain_name(c.op())) + ": q", ValueRule::Probability);
+  // No place is outside of its row, whatever the tensor holds.
   Tensor apart = reshape(given ? call1("clamp", {call1("nan_to_num", {q}), 0.0, 1.0}) : q, {product_of(sizes_of(q))});
   if (kLeavesNanOut) {
     Tensor count = cast(sum(call1("logical_not", {is_nan}), {Expr(-1)}, true), self.dtype());

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "ops/rows/creation.h"
+#include "ops/rows/forms.h"
 
 namespace toroid::ops {
 namespace {
@@ -65,11 +66,24 @@ void add_primitive_rows(Table& t) {
 
 void composite(Table& t, std::string_view schema, Decompose decompose) { t.composite(schema, decompose).random = true; }
 
+// Behind the last integer that is drawn where nobody says one.
+int64_t end_of_integers(DType t) {
+  if (is_bool(t)) return 2;
+  const int64_t bits = !is_int(t) ? 24 : static_cast<int64_t>(8 * size_of(t)) - (name_of(t)[0] == 'u' ? 0 : 1);
+  return int64_t{1} << std::min<int64_t>(bits, 24);
+}
+
 // Integers from lo up to but without hi.
 Tensor integers(const CallReader& c, std::vector<Expr> sizes, const Expr& lo, const Expr& hi, DType dtype) {
   TOROID_USER_CHECK(lo.is_const() && hi.is_const(), "{}: the bounds must be known when compiling", c.op().name);
   TOROID_USER_CHECK(lo.constant() < hi.constant(), "{}: the lower bound {} is not below the upper bound {}", c.op().name, lo.constant(),
                     hi.constant());
+  if (is_int(dtype) && size_of(dtype) < 8) {
+    const bool is_signed = name_of(dtype)[0] != 'u';
+    const int64_t count = int64_t{1} << (8 * size_of(dtype)), least = is_signed ? -count / 2 : 0, end = least + count;
+    TOROID_USER_CHECK(lo.constant() >= least && hi.constant() <= end, "{}: {} holds no numbers from {} up to {}", c.op().name,
+                      name_of(dtype), lo.constant(), hi.constant() - 1);
+  }
   double low = static_cast<double>(lo.constant()), width = static_cast<double>(hi.constant()) - low;
   // In double: a product of f32 may round up to the bound itself.
   Tensor steps = call1("floor", {mul(to(uniform(std::move(sizes)), DType::F64), width)});
@@ -129,7 +143,7 @@ void add_integer_rows(Table& t) {
   composite(t, "random.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
             [](const CallReader& c) -> std::vector<Tensor> {
               Tensor x = c.tensor("self");
-              return {integers(c, sizes_of(x), c.expr("from"), c.opt_expr("to").value_or(Expr(int64_t{1} << 24)), x.dtype())};
+              return {integers(c, sizes_of(x), c.expr("from"), c.opt_expr("to").value_or(Expr(end_of_integers(x.dtype()))), x.dtype())};
             });
   composite(t, "random.to(Tensor self, int to, *, Generator? generator=None) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
     Tensor x = c.tensor("self");
@@ -143,6 +157,9 @@ void add_integer_rows(Table& t) {
   composite(t, fmt::format("randperm.generator(SymInt n, *, Generator? generator, {}) -> Tensor", kCreationOptions), permutation);
 }
 
+// "normal: std": what an operand is, in errors.
+std::string subject(const CallReader& c, std::string_view what) { return fmt::format("{}: {}", plain_name(c.op()), what); }
+
 // One draw for each element, true with the probability `p` (a number or a tensor).
 Tensor coin(std::vector<Expr> sizes, Arg<Tensor> p) {
   bool tensor = std::holds_alternative<Tensor>(p);
@@ -154,25 +171,41 @@ void check_probability(const CallReader& c, const char* name) {
   TOROID_USER_CHECK(p >= 0 && p <= 1, "{}: the probability \"{}\" must be in 0..1, it is {}", c.op().name, name, p);
 }
 
+Tensor probabilities(const CallReader& c, const Tensor& p) {
+  TOROID_USER_CHECK(is_float(p.dtype()), "{}: expected probabilities of a float dtype, got {}", c.op().name, name_of(p.dtype()));
+  return forms::checked_values(p, subject(c, "a probability"), ValueRule::Probability);
+}
+
+// A parameter that must be above 0, or at least that.
+double positive(const CallReader& c, const char* name, bool or_zero = false) {
+  const double v = c.real(name);
+  TOROID_USER_CHECK(v > 0 || (or_zero && v == 0), "{}: {} must {}, it is {}", plain_name(c.op()), name,
+                    or_zero ? "not be negative" : "be positive", v);
+  return v;
+}
+Arg<Tensor> deviation(const CallReader& c) {
+  if (auto* x = std::get_if<Tensor>(&c.at("std"))) return forms::checked_values(*x, subject(c, "std"), ValueRule::NotNegative);
+  return positive(c, "std", true);
+}
+
 // mean + std * normal of the sizes that both broadcast to; either may be a number.
 std::vector<Tensor> normal_around(const CallReader& c) {
   Tensor base;
   for (const char* name : {"mean", "std"})
     if (auto* x = std::get_if<Tensor>(&c.at(name))) base = base.defined() ? add(base, *x) : *x;
-  Tensor scaled = mul(to(normal(sizes_of(base)), base.dtype()), c.at("std"));
+  Tensor scaled = mul(to(normal(sizes_of(base)), base.dtype()), deviation(c));
   return {add(scaled, c.at("mean"))};
 }
 
 std::vector<Tensor> normal_like(const CallReader& c) {
   Tensor x = c.tensor("self");
-  TOROID_USER_CHECK(c.real("std") >= 0, "{}: std must not be negative, it is {}", c.op().name, c.real("std"));
-  return {to(add(mul(normal(sizes_of(x)), c.real("std")), c.real("mean")), x.dtype())};
+  return {to(add(mul(normal(sizes_of(x)), positive(c, "std", true)), c.real("mean")), x.dtype())};
 }
 
 void add_distribution_rows(Table& t) {
   composite(t, "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
     Tensor x = c.tensor("self");
-    return {to(coin(sizes_of(x), x), x.dtype())};
+    return {to(coin(sizes_of(x), probabilities(c, x)), x.dtype())};
   });
   for (const char* overload : {"p", "float"})
     composite(t, fmt::format("bernoulli.{}(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor", overload),
@@ -184,7 +217,7 @@ void add_distribution_rows(Table& t) {
   composite(t, "bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
             [](const CallReader& c) -> std::vector<Tensor> {
               Tensor x = c.tensor("self");
-              return {to(coin(sizes_of(x), c.tensor("p")), x.dtype())};
+              return {to(coin(sizes_of(x), probabilities(c, c.tensor("p"))), x.dtype())};
             });
   composite(t, "normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor", normal_around);
   composite(t, "normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor", normal_around);
@@ -193,34 +226,34 @@ void add_distribution_rows(Table& t) {
       t,
       fmt::format("normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, {}) -> Tensor", kCreationOptions),
       [](const CallReader& c) -> std::vector<Tensor> {
-        return {to(add(mul(normal(c.exprs("size")), c.real("std")), c.real("mean")), c.dtype("dtype").value_or(DType::F32))};
+        return {to(add(mul(normal(c.exprs("size")), positive(c, "std", true)), c.real("mean")), c.dtype("dtype").value_or(DType::F32))};
       });
   composite(t, "normal(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor", normal_like);
   composite(t, "normal_functional(Tensor self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor", normal_like);
   composite(t, "log_normal(Tensor self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor",
             [](const CallReader& c) -> std::vector<Tensor> {
               Tensor x = c.tensor("self");
-              return {to(call1("exp", {add(mul(normal(sizes_of(x)), c.real("std")), c.real("mean"))}), x.dtype())};
+              return {to(call1("exp", {add(mul(normal(sizes_of(x)), positive(c, "std")), c.real("mean"))}), x.dtype())};
             });
   composite(t, "uniform(Tensor self, float from=0, float to=1, *, Generator? generator=None) -> Tensor",
             [](const CallReader& c) -> std::vector<Tensor> {
               Tensor x = c.tensor("self");
               double lo = c.real("from"), hi = c.real("to");
-              TOROID_USER_CHECK(lo <= hi, "uniform: the lower bound {} is above the upper bound {}", lo, hi);
+              TOROID_USER_CHECK(lo <= hi && std::isfinite(hi - lo), "uniform: expected finite bounds, the lower one first, got {} and {}",
+                                lo, hi);
               return {to(add(mul(uniform(sizes_of(x)), hi - lo), lo), x.dtype())};
             });
   composite(t, "exponential(Tensor self, float lambd=1, *, Generator? generator=None) -> Tensor",
             [](const CallReader& c) -> std::vector<Tensor> {
               Tensor x = c.tensor("self");
-              TOROID_USER_CHECK(c.real("lambd") > 0, "exponential: lambd must be positive, it is {}", c.real("lambd"));
-              return {to(mul(log_uniform(sizes_of(x)), -1 / c.real("lambd")), x.dtype())};
+              return {to(mul(log_uniform(sizes_of(x)), -1 / positive(c, "lambd")), x.dtype())};
             });
   composite(t, "cauchy(Tensor self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor",
             [](const CallReader& c) -> std::vector<Tensor> {
               constexpr double kPi = 3.14159265358979323846;
               Tensor x = c.tensor("self");
               Tensor tangent = call1("tan", {mul(add(uniform(sizes_of(x)), -0.5), kPi)});
-              return {to(add(mul(tangent, c.real("sigma")), c.real("median")), x.dtype())};
+              return {to(add(mul(tangent, positive(c, "sigma")), c.real("median")), x.dtype())};
             });
   composite(t, "geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
     Tensor x = c.tensor("self");
@@ -236,14 +269,19 @@ std::vector<Tensor> multinomial(const CallReader& c) {
   Expr samples = c.expr("num_samples");
   TOROID_USER_CHECK(is_float(p.dtype()) && (p.dim() == 1 || p.dim() == 2),
                     "multinomial: expected one or two dimensions of a float dtype, got {} of {}", p.dim(), name_of(p.dtype()));
+  TOROID_USER_CHECK(SymInt(samples) > SymInt(0), "multinomial: {} samples; expected one at least", sym::to_string(samples));
   Expr last(p.dim() - 1), choices = p.size(-1).expr();
   if (is_half(p.dtype())) p = to(p, DType::F32);
+  p = forms::checked_values(p, "multinomial: a probability", ValueRule::Weight);
   if (!c.flag("replacement")) {
     TOROID_USER_CHECK(SymInt(samples) <= SymInt(choices), "multinomial: {} samples without replacement from {} choices",
                       sym::to_string(samples), sym::to_string(choices));
     // The order of p / exponential is that of draws without replacement. 2^-30 keeps an exponential of 0 from dividing.
     Tensor waiting = add(call1("neg", {log_uniform(sizes_of(p))}), 0x1p-30);
-    return {call("topk", {call1("div.Tensor", {p, waiting}), samples, last})[1]};
+    Tensor found = call("topk", {call1("div.Tensor", {p, waiting}), samples, last})[1];
+    Tensor possible = forms::sum(call1("gt.Scalar", {p, Expr(0)}), {p.dim() - 1}, true);
+    return {forms::checked_values(found, possible, "multinomial: probabilities above 0, of which each is drawn once", ValueRule::AtLeast,
+                                  samples)};
   }
   Tensor sums = call1("cumsum", {p, last});
   Tensor total = call1("slice.Tensor", {sums, last, choices - 1, choices, Expr(1)});
@@ -251,6 +289,7 @@ std::vector<Tensor> multinomial(const CallReader& c) {
   sizes.back() = samples;
   Tensor at = mul(to(uniform(sizes), p.dtype()), total);
   Tensor found = call1("searchsorted.Tensor", {sums, at, false, true});
+  found = forms::checked_values(found, total, "multinomial: the sum of probabilities", ValueRule::Total);
   return {call1("clamp_max", {found, choices - 1})};
 }
 

@@ -15,6 +15,10 @@ constexpr int64_t kMaxBins = int64_t{1} << 31;
 
 void check_bins(const Op& op, int64_t bins) { TOROID_USER_CHECK(bins > 0 && bins < kMaxBins, "{}: cannot make {} bins", op.name, bins); }
 
+// NaN where one of them is.
+double least(double a, double b) { return std::isnan(b) || b < a ? b : a; }
+double most(double a, double b) { return std::isnan(b) || b > a ? b : a; }
+
 void histc_meta(MetaCall& c) {
   check_bins(c.op(), c.integer("bins"));
   c.result(c.tensor("self")->dtype, {c.integer("bins")});
@@ -25,7 +29,7 @@ void histc_kernel(KernelCall& c) {
   double lo = c.real("min"), hi = c.real("max");
   if (lo == hi && n > 0) {
     lo = hi = get_real(self, 0);
-    for (int64_t i = 0; i < n; ++i) lo = std::min(lo, get_real(self, i)), hi = std::max(hi, get_real(self, i));
+    for (int64_t i = 0; i < n; ++i) lo = least(lo, get_real(self, i)), hi = most(hi, get_real(self, i));
   }
   if (lo == hi) lo -= 1, hi += 1;
   TOROID_USER_CHECK(std::isfinite(lo) && std::isfinite(hi) && lo < hi, "{}: the range [{}, {}] is not finite or empty", c.op().name, lo,
@@ -54,12 +58,13 @@ void bincount_kernel(KernelCall& c) {
   Tensor self = c.tensor("self").contiguous(), weights = c.opt_tensor("weights");
   if (weights.defined()) weights = weights.contiguous();
   int64_t bins = c.integer("minlength");
+  TOROID_USER_CHECK(bins >= 0, "{}: minlength is {}; it must not be negative", c.op().name, bins);
   for (int64_t i = 0; i < self.numel(); ++i) {
     int64_t v = get_int(self, i);
     TOROID_USER_CHECK(v >= 0 && v < kMaxBins, "{}: element {} is {}; it must be between 0 and 2^31", c.op().name, i, v);
     bins = std::max(bins, v + 1);
   }
-  TOROID_USER_CHECK(bins >= 0 && bins < kMaxBins, "{}: minlength is {}", c.op().name, bins);
+  TOROID_USER_CHECK(bins < kMaxBins, "{}: minlength is {}", c.op().name, bins);
   std::vector<double> counts(static_cast<size_t>(bins));
   for (int64_t i = 0; i < self.numel(); ++i) counts[static_cast<size_t>(get_int(self, i))] += weights.defined() ? get_real(weights, i) : 1;
   DType t = !weights.defined() ? DType::I64 : weights.dtype() == DType::F32 ? DType::F32 : DType::F64;
@@ -104,8 +109,8 @@ std::vector<Edges> counted_edges(const KernelCall& c, const Tensor& points, cons
     } else {
       for (int64_t i = 0; i < n; ++i) {
         double v = get_real(points, i * dims + d);
-        lo = i ? std::min(lo, v) : v;
-        hi = i ? std::max(hi, v) : v;
+        lo = i ? least(lo, v) : v;
+        hi = i ? most(hi, v) : v;
       }
     }
     if (lo == hi) lo -= 0.5, hi += 0.5;

@@ -54,7 +54,8 @@ void require_targets(const CallReader& c, const Tensor& target, const Sizes& wan
 }
 
 Results binary_cross_entropy(const CallReader& c) {
-  Tensor p = c.tensor("self"), y = c.tensor("target");
+  Tensor p = forms::checked_values(c.tensor("self"), "binary_cross_entropy: an element of the input", ValueRule::Probability);
+  Tensor y = forms::checked_values(c.tensor("target"), "binary_cross_entropy: an element of the target", ValueRule::Probability);
   require_targets(c, y, sizes_of(p), "");
   Tensor positive = call1("clamp_min", {log(p), -100.0}), negative = call1("clamp_min", {unary("log1p", unary("neg", p)), -100.0});
   Tensor loss = sub(mul(sub(y, 1.0), negative), mul(y, positive));

@@ -54,10 +54,14 @@ Tensor all_distances(const Tensor& x1, const Tensor& x2, double p) {
   if (size_at(d, -1) == Expr(0)) return sum(d, {d.dim() - 1}, false);
   return p_norm(d, p, {d.dim() - 1}, false);
 }
-Results cdist(const CallReader& c) { return {all_distances(c.tensor("x1"), c.tensor("x2"), c.real("p"))}; }
+Results cdist(const CallReader& c) {
+  TOROID_USER_CHECK(c.real("p") >= 0, "{}: p must not be negative, it is {}", plain_name(c.op()), c.real("p"));
+  return {all_distances(c.tensor("x1"), c.tensor("x2"), c.real("p"))};
+}
 
 Results pdist(const CallReader& c) {
   Tensor self = c.tensor("self");
+  TOROID_USER_CHECK(c.real("p") >= 0, "{}: p must not be negative, it is {}", plain_name(c.op()), c.real("p"));
   TOROID_USER_CHECK(self.dim() == 2, "{}: a matrix is needed, the tensor has {} dimensions", c.op().name, self.dim());
   const auto n = static_cast<int64_t>(SymInt(size_at(self, 0)));  // a part for each row: not for any number of them
   TOROID_USER_CHECK(n < (1 << 15), "{}: {} rows; expected fewer than 32768", c.op().name, n);

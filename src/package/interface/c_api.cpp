@@ -236,9 +236,13 @@ toroid_status toroid_package_swap_weights(toroid_package* package, const char* c
 }
 
 toroid_status toroid_package_swap_weights_file(toroid_package* package, const char* path) {
+  return toroid_package_swap_weights_file_of(package, nullptr, path);
+}
+
+toroid_status toroid_package_swap_weights_file_of(toroid_package* package, const char* entry, const char* path) {
   return guarded([&] {
     require(package, "package"), require(path, "path");
-    package->package->swap_weights(std::filesystem::path(path));
+    package->package->swap_weights(std::filesystem::path(path), entry ? entry : "");
   });
 }
 
