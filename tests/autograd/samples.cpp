@@ -255,7 +255,7 @@ std::vector<Sample> samples() {
   const auto add_segments = [&](const Tensor& data, const std::string& how) {
     add("segment_reduce", {data, how, integers({3}, {2, 4, 1})});
     add("segment_reduce", {data, how, Arg<Tensor>(), Arg<Tensor>(), integers({4}, {1, 3, 3, 6}), Expr(0), true, 0.5});
-    const Tensor lengths = integers({2, 3}, {2, 4, 1, 1, 0, 5});
+    const Tensor lengths = integers({2, 3}, {2, 4, 1, 1, 0, 6});
     add("segment_reduce", {transposed(data), how, lengths, Arg<Tensor>(), Arg<Tensor>(), Expr(1), false, 1.5});
   };
   for (const char* how : {"sum", "mean", "max", "min", "prod"}) add_segments(floats({7, 2}), how);
