@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/tensor_impl.h"
+
 namespace toroid::front {
 
 void WeightNames::note(const std::string& entry, const std::string& name, const Tensor& t) {
