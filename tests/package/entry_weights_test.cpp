@@ -142,7 +142,6 @@ TEST(EntryNames, OfAModelAreTheCallers) {
   const std::string error = refused({.name = "a", .model = kDigits, .input_names = {"x", "y"}});
   EXPECT_TRUE(contains(error, "the entry \"a\" has 1 inputs (") && contains(error, "input_names has 2; expected one for each")) << error;
   EXPECT_TRUE(contains(refused({.name = "a", .model = kDigits, .output_names = {"x", "y"}}), "output_names has 2"));
-  EXPECT_TRUE(contains(refused({.name = "a", .model = kDigits, .examples = {inputs.at(0)}}), "examples are of C++ functions"));
   EXPECT_TRUE(contains(user_error([&] { save_package({entry, entry}, folder / "bad.tpk"); }), "two entries have the name \"a\""));
 }
 
