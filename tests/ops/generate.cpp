@@ -39,7 +39,7 @@ const std::set<std::string, std::less<>>& by_hand() {
       "randn_like", "reciprocal", "relu", "relu6", "relu_", "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm",
       "roll", "round", "rsqrt", "scalar_tensor", "scaled_dot_product_attention", "scatter", "scatter_add", "scatter_add_",
       "select", "selu", "sigmoid", "sigmoid_", "sign", "silu", "sin", "sinh", "slice", "softmax", "softplus", "sort", "split",
-      "split_with_sizes", "sqrt", "sqrt_", "square", "squeeze", "stack", "std", "std_mean", "sub", "sub_", "sum", "t", "tan", "tanh",
+      "split_with_sizes", "sqrt", "sqrt_", "square", "squeeze", "stack", "std_dev", "std_mean", "sub", "sub_", "sum", "t", "tan", "tanh",
       "tanh_", "to", "topk", "transpose", "tril", "triu", "trunc", "unbind", "unflatten", "unique", "unsqueeze", "var", "var_mean", "view", "where",
       "zero_", "zeros", "zeros_like",
   };
@@ -84,7 +84,8 @@ std::string reason_against(const Op& op) {
     if (p.type == ParamType::Complex) return "takes a complex number, which has no parameter type";
     if (is_required_generator(p) || overload_of(op.name).ends_with("generator")) return "takes a generator; manual_seed() sets the seed";
   }
-  if (by_hand().count(base) && !is_beside_hand(op.name)) return "served by the function of that name in toroid/ops.h";
+  if (by_hand().count(base == "std" ? "std_dev" : base) && !is_beside_hand(op.name))
+    return "served by the function of that name in toroid/ops.h";
   if (base == "where_" || (base == "normal_" && base != op.name)) return "PyTorch has no such operation in place";
   if (op.inplace_of && !op.inplace_of->formula && !op.inplace_of->random && !has_inplace(without_underscore(base)))
     return "PyTorch has no such operation in place";

@@ -91,7 +91,7 @@ class Planted : public ::testing::Test {
   const std::string asked_ = std::getenv("TOROID_PLANTED") ? std::getenv("TOROID_PLANTED") : "";
   const bool all_ = !asked_.empty();
   const std::string only_ = asked_ == "all" ? "" : asked_;
-  const uint64_t graphs_ = test::from_environment("TOROID_FUZZ_COUNT", 60);
+  const uint64_t graphs_ = test::from_environment("TOROID_FUZZ_COUNT", 80);
 };
 
 TEST_F(Planted, EachIsCaught) {
