@@ -17,9 +17,9 @@ std::string printed(const Tensor& t) {
 }
 
 Tensor count_to(std::vector<int64_t> sizes, DType dtype = DType::F32) {
-  std::vector<int64_t> values(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>())));
+  std::vector<double> values(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>())));
   std::iota(values.begin(), values.end(), 0);
-  return Tensor::from_vector(values, sizes).to(dtype);
+  return Tensor::of(values, sizes, dtype);
 }
 
 TEST(Print, RowsOnLinesOfTheirOwn) {
