@@ -10,9 +10,9 @@
 #include "cli/graph_text.h"
 #include "cli/tensor_files.h"
 #include "cli/verify_onnx.h"
-#include "exec/layout.h"
 #include "graph/bind.h"
 #include "import/load_model.h"
+#include "tensor/layout.h"
 #include "toroid/nn.h"
 #include "trace/tracer.h"
 
@@ -122,7 +122,7 @@ Tensor plain_input(const graph::Input& in) {
   const std::vector<int64_t> sizes = numbers(type.sizes);
   const auto strides = type.strides.empty() ? contiguous_strides(sizes) : numbers(type.strides);
   const DType dtype = type.dtype;
-  const std::vector<int64_t> memory = {exec::extent_of(sizes, strides)};
+  const std::vector<int64_t> memory = {toroid::extent_of(sizes, strides)};
   const Tensor t = is_float(dtype) ? nn::Init(kSeed, dtype).normal(memory, 0, 1) : Tensor::full(memory, is_bool(dtype) ? 1 : 0, dtype);
   return t.as_strided(sizes, strides);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "tensor/layout.h"
 
 namespace toroid::codegen {
 namespace {
@@ -50,13 +51,6 @@ class Numbers {
   const Packing& how_;
   size_t at_ = 0;
 };
-
-// From the first to the last element, gaps included.
-int64_t extent_of(const Tensor& t) {
-  int64_t last = 0;
-  for (size_t d = 0; d < t.sizes().size(); ++d) last += (t.sizes()[d] - 1) * t.strides()[d];
-  return t.numel() == 0 ? 0 : last + 1;
-}
 
 // The elements that it touches lie in memory of so many. All numbers may be anybody's.
 void check_reach(const Walk& w, const std::vector<int64_t>& strides, int64_t offset, int64_t numel, const char* what) {

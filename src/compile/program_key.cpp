@@ -9,12 +9,12 @@
 #include "device/cpu/isa.h"
 #include "device/cpu/launch.h"
 #include "device/cuda/gpu.h"
-#include "exec/layout.h"
 #include "exec/plan_file.h"
 #include "extern/gpu_libraries.h"
 #include "jit/jit.h"
 #include "ops/custom.h"
 #include "package/manifest.h"
+#include "tensor/layout.h"
 
 namespace toroid::compiler {
 namespace {
@@ -45,7 +45,7 @@ std::string text_of(const device::cuda::GpuInfo& gpu) {
 void add_sharing(Hasher& h, const std::vector<const Tensor*>& bound) {
   const auto range = [](const Tensor& t) {
     const std::byte* const begin = t.raw_data();
-    return std::pair(begin, begin + exec::extent_of(t) * static_cast<int64_t>(size_of(t.dtype())));
+    return std::pair(begin, begin + toroid::extent_of(t) * static_cast<int64_t>(size_of(t.dtype())));
   };
   for (size_t i = 0; i < bound.size(); ++i)
     for (size_t k = 0; k < i; ++k) {
@@ -128,7 +128,7 @@ Hash128 hash_of(const Tensor& t) {
   h.add(here.dtype()).add(here.sizes().size());
   for (int64_t n : here.sizes()) h.add(n);
   for (int64_t n : here.strides()) h.add(n);
-  return h.add_bytes(here.raw_data(), static_cast<size_t>(exec::extent_of(here)) * size_of(here.dtype())).finish();
+  return h.add_bytes(here.raw_data(), static_cast<size_t>(toroid::extent_of(here)) * size_of(here.dtype())).finish();
 }
 
 std::string difference(const ProgramKey& was, const ProgramKey& now) {

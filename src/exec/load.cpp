@@ -53,7 +53,6 @@ void check_machine(const Plan& plan) {
 class Moves {
  public:
   explicit Moves(const Device& device) : device_(device) {}
-  ~Moves() { TOROID_CHECK(pairs_.empty() || std::uncaught_exceptions() > 0, "constants were not sent"); }
   Moves(const Moves&) = delete;
 
   Tensor moved(const Tensor& t) {

@@ -4,9 +4,9 @@
 #include "base/hash.h"
 #include "exec/bytes.h"
 #include "exec/fields.h"
-#include "exec/layout.h"
 #include "exec/steps.h"
 #include "ops/op.h"
+#include "tensor/layout.h"
 
 namespace toroid::exec {
 namespace {

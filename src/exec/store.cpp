@@ -2,9 +2,9 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "exec/layout.h"
 #include "exec/steps.h"
 #include "graph/recipe.h"
+#include "tensor/layout.h"
 
 namespace toroid::exec {
 namespace {

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/json_text.h"
 #include "base/std_errors.h"
-#include "exec/layout.h"
 #include "exec/store.h"
 #include "front/function_graph.h"
 #include "front/package_names.h"
@@ -13,6 +12,7 @@
 #include "import/graph_file.h"
 #include "package/weights.h"
 #include "package/zip_writer.h"
+#include "tensor/layout.h"
 #include "toroid/export_graph.h"
 
 namespace toroid {
@@ -20,7 +20,7 @@ namespace {
 
 // Whether two tensors that are not one share elements' memory.
 bool overlap(const Tensor& a, const Tensor& b) {
-  const auto end = [](const Tensor& t) { return t.raw_data() + static_cast<size_t>(exec::extent_of(t)) * size_of(t.dtype()); };
+  const auto end = [](const Tensor& t) { return t.raw_data() + static_cast<size_t>(toroid::extent_of(t)) * size_of(t.dtype()); };
   return a.numel() > 0 && b.numel() > 0 && a.device() == b.device() && a.raw_data() < end(b) && b.raw_data() < end(a);
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "exec/layout.h"
 #include "front/package_names.h"
 #include "graph/pass.h"
+#include "tensor/layout.h"
 
 namespace toroid::front {
 namespace {
@@ -18,7 +18,7 @@ bool is_same(const Tensor& a, const Tensor& b) {
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
-  const auto end = [](const Tensor& t) { return t.raw_data() + exec::extent_of(t) * static_cast<int64_t>(size_of(t.dtype())); };
+  const auto end = [](const Tensor& t) { return t.raw_data() + toroid::extent_of(t) * static_cast<int64_t>(size_of(t.dtype())); };
   return a.numel() > 0 && b.numel() > 0 && a.raw_data() < end(b) && b.raw_data() < end(a);
 }
 

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "compile/source_revision.h"
 #include "device/cuda/architecture.h"
-#include "exec/layout.h"
 #include "front/compile_model.h"
 #include "front/function_graph.h"
 #include "front/package_captures.h"
@@ -23,6 +22,7 @@
 #include "jit/jit.h"
 #include "jit/nvrtc.h"
 #include "package/write.h"
+#include "tensor/layout.h"
 #include "toroid/version.h"
 #include "tune/memory/lock_file.h"
 
@@ -92,7 +92,7 @@ Machine machine_of(const std::string& target, const ModelOptions& options) {
   return out;
 }
 
-bool is_dense(const Tensor& t) { return exec::extent_of(t) == t.numel(); }
+bool is_dense(const Tensor& t) { return toroid::extent_of(t) == t.numel(); }
 
 // Whether all calls are alike, so that the first one can be recorded.
 bool has_fixed_sizes(const graph::Graph& g) {

@@ -11,11 +11,11 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "codegen/packing.h"
-#include "exec/layout.h"
 #include "exec/load.h"
 #include "exec/store.h"
 #include "graph/recipe.h"
 #include "ops/fold_batch_norm.h"
+#include "tensor/layout.h"
 
 namespace toroid::package {
 namespace {
@@ -27,7 +27,7 @@ std::string sha256_of(const Tensor& t) {
 
 // A copy that lies as it should.
 Tensor copy_as(const Layout& layout, const Tensor& from) {
-  const Tensor memory = Tensor::empty({exec::extent_of(layout.sizes, layout.strides)}, layout.dtype);
+  const Tensor memory = Tensor::empty({toroid::extent_of(layout.sizes, layout.strides)}, layout.dtype);
   Tensor out = memory.as_strided(layout.sizes, layout.strides);
   copy_elements(from, out);
   return out;

@@ -10,12 +10,12 @@
 #include "base/files.h"
 #include "base/json_text.h"
 #include "base/sha256.h"
-#include "exec/layout.h"
 #include "exec/steps.h"
 #include "graph/recipe.h"
 #include "import/safetensors.h"
 #include "package/weight_files.h"
 #include "package/zip_writer.h"
+#include "tensor/layout.h"
 
 namespace toroid::package {
 namespace {
@@ -74,7 +74,7 @@ void WeightsWriter::add(const std::string& constant, const std::string& name, co
   }
   std::string unique = name.empty() || name == "__metadata__" || name.starts_with("pad.") ? "constant" : name;
   for (int k = 2; items_.count(unique); ++k) unique = fmt::format("{}.{}", name.empty() ? "constant" : name, k);
-  const auto bytes = static_cast<size_t>(exec::extent_of(t)) * size_of(t.dtype());
+  const auto bytes = static_cast<size_t>(toroid::extent_of(t)) * size_of(t.dtype());
   Item item{unique, t, {reinterpret_cast<const char*>(t.raw_data()), bytes}};
   if (beside_ && bytes >= kLeastBeside) item.file = add_file(item);
   constants_[constant] = {unique, layout_of(t), -1, item.file};
@@ -135,7 +135,7 @@ std::string WeightsWriter::head_of(const std::vector<Item>& items) {
   for (auto& item : items) {
     const auto [dtype, parts] = format_dtype(item.tensor.dtype());
     const bool plain = parts == 1 && item.tensor.is_contiguous();
-    append(item.name, dtype, plain ? item.tensor.sizes() : std::vector<int64_t>{exec::extent_of(item.tensor) * parts}, item.bytes.size());
+    append(item.name, dtype, plain ? item.tensor.sizes() : std::vector<int64_t>{toroid::extent_of(item.tensor) * parts}, item.bytes.size());
     if (const size_t n = padding(item.bytes.size())) append(fmt::format("pad.{}", pads++), "U8", {static_cast<int64_t>(n)}, n);
   }
   header += '}';

@@ -3,7 +3,7 @@
 
 #include "tensor/tensor_impl.h"
 
-namespace toroid::exec {
+namespace toroid {
 
 // Elements of memory from the first to the last one, gaps included.
 inline int64_t extent_of(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
@@ -16,4 +16,4 @@ inline int64_t extent_of(std::span<const int64_t> sizes, std::span<const int64_t
 }
 inline int64_t extent_of(const Tensor& t) { return extent_of(t.sizes(), t.strides()); }
 
-}  // namespace toroid::exec
+}  // namespace toroid
