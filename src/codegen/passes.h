@@ -8,12 +8,14 @@
 
 namespace toroid::codegen {
 
-// What each pass folds, and stores of values that vary over the reduction. pass: of each step, from 1 on. A buffer that is read, too, is
-// written when all has been read.
+// What each pass folds, stores of values that vary over the reduction, and checks of such that nobody reads: they tell what they find.
+// pass: of each step, from 1 on. A buffer that is read, too, is written when all has been read.
 template <class Pass>
 void assign_work(std::vector<Pass>& passes, const loop::Body& body, const std::vector<int>& pass, const std::vector<bool>& varies) {
   passes.assign(pass.empty() ? 0 : static_cast<size_t>(*std::max_element(pass.begin(), pass.end())), {});
   std::vector<int> stores, read;
+  std::vector<bool> used(body.steps.size(), false);
+  for (auto& s : body.steps) loop::for_each_use(s, [&](size_t u) { used[u] = true; });
   size_t last = 0;
   for (size_t k = 0; k < body.steps.size(); ++k) {
     const loop::Statement& s = body.steps[k];
@@ -23,6 +25,8 @@ void assign_work(std::vector<Pass>& passes, const loop::Body& body, const std::v
       passes[q].reduces.push_back(static_cast<int>(k));
     else if (s.step == loop::Step::Store && varies[k])
       stores.push_back(static_cast<int>(k));
+    else if (s.step == loop::Step::Check && varies[k] && !used[k])
+      passes[q].checks.push_back(static_cast<int>(k));
     else
       continue;
     last = std::max(last, q);

@@ -203,6 +203,28 @@ TEST(IndexChecks, GraphsByHand) {
   }
 }
 
+// What a kernel folds is looked at too, in each of its passes, along and across memory.
+TEST(IndexChecks, DivisorsWithinReductions) {
+  const auto integers = [](double fill) { return Tensor::full(std::vector<int64_t>{24, 40}, fill, DType::I64); };
+  const Tensor a = integers(7), good = integers(2), bad = integers(2);
+  bad.data<int64_t>()[5 * 40 + 33] = 0;
+  using Fold = Tensor (*)(const Tensor& a, const Tensor& b);
+  const std::pair<const char*, Fold> folds[] = {
+      {"all", [](const Tensor& x, const Tensor& y) { return sum(x % y); }},
+      {"rows", [](const Tensor& x, const Tensor& y) { return sum(floor_divide(x, y), {1}); }},
+      {"columns", [](const Tensor& x, const Tensor& y) { return amax(x % y, {0}); }},
+      {"second pass", [](const Tensor& x, const Tensor& y) { return sum(floor_divide(x + sum(x, {1}, true), y), {1}); }},
+      {"stored", [](const Tensor& x, const Tensor& y) { return x % y - sum(x % y, {1}, true); }},
+  };
+  for (auto& [name, fold] : folds)
+    for (const bool dynamic : {false, true}) {
+      auto f = compile([fold = fold](const Tensor& x, const Tensor& y) { return fold(x, y); }, {.dynamic = dynamic});
+      EXPECT_EQ(f(a, good).to_vector(), fold(a, good).to_vector()) << name;
+      EXPECT_TRUE(contains(user_error([&] { f(a, bad); }), "division of integers by zero")) << name << (dynamic ? ", open sizes" : "");
+      EXPECT_EQ(f(a, good).to_vector(), fold(a, good).to_vector()) << name << ", after an error";
+    }
+}
+
 // Sizes that are open, among them none at all.
 TEST(IndexChecks, OpenAndEmptyDimensions) {
   auto f = compile([](const Tensor& x, const Tensor& i) { return index(x, {i}) + 1; }, {.dynamic = true});

@@ -53,13 +53,14 @@ void choose_inner(KernelPlan& p, int lanes) {
   if (columns && (!extent || *extent >= 4 * kWide)) p.lanes = kWide;
 }
 
-// Varying values that pass q needs: from its reduces and stores down, stopping at what an earlier pass keeps.
+// Varying values that pass q needs: from its reduces, stores and checks down, stopping at what an earlier pass keeps.
 // Only values of the innermost loop are worth keeping.
 void close_pass(KernelPlan& p, size_t q, const std::vector<std::set<int>>& computed, const std::vector<bool>& may_keep) {
   PassPlan& pass = p.passes[q];
-  std::set<int> steps, reads;
+  std::set<int> steps(pass.checks.begin(), pass.checks.end()), reads;
   std::vector<int> work = pass.reduces;
   work.insert(work.end(), pass.stores.begin(), pass.stores.end());
+  work.insert(work.end(), pass.checks.begin(), pass.checks.end());
   for (size_t i = 0; i < work.size(); ++i) {
     for_each_use(p.step(work[i]), [&](size_t u) {
       int k = static_cast<int>(u);

@@ -12,11 +12,12 @@ namespace toroid::codegen {
 struct PassPlan {
   std::vector<int> reduces;  // folded here
   std::vector<int> stores;   // of values that vary over the reduction
+  std::vector<int> checks;   // the same, that nobody reads
   std::vector<int> steps;    // varying values computed here
   std::vector<int> reads;    // varying values taken from the row scratch instead
   std::vector<int> keeps;    // those of `steps` that a later pass takes from the row scratch
   int unroll = 1;            // copies of the vector body, each with accumulators of its own
-  bool empty() const { return reduces.empty() && stores.empty(); }
+  bool empty() const { return reduces.empty() && stores.empty() && checks.empty(); }
 };
 
 struct KernelPlan {

@@ -15,9 +15,10 @@ namespace toroid::codegen {
 // One walk over the reduction variables. Steps are numbers into the plan's body, in order.
 struct CudaPass {
   std::vector<int> reduces, stores;  // folded here; stores of values that vary over the reduction
+  std::vector<int> checks;           // of such values, which nobody reads
   std::vector<int> steps;            // varying values computed here
   std::vector<int> reads;            // varying values that an earlier pass kept
-  bool empty() const { return reduces.empty() && stores.empty(); }
+  bool empty() const { return reduces.empty() && stores.empty() && checks.empty(); }
 };
 
 // The sum of exp(x - m) where m is the greatest x: folded together with m, in one pass; when m grows, the sum so far is scaled (M. Milakov,

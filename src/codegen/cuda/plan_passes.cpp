@@ -123,6 +123,7 @@ void plan_passes(CudaPlan& p, bool keep) {
       online ? need(online->x) : moments ? need(moments->x) : need_operands(k);
     }
     for (int k : pass.stores) need_operands(k);
+    for (int k : pass.checks) need(k);
     while (!work.empty()) {
       const int k = work.back();
       work.pop_back();
