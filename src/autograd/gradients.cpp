@@ -49,19 +49,22 @@ void refuse_kept(FunctionTrace& trace) {
         maker_of(*trace.value_of(held)));
 }
 
+// The first value that has a size; null: none has it as it is.
+const Value* first_of_size(const graph::Graph& g, const Expr& size) {
+  for (auto& n : g.nodes)
+    for (const Value* r : n->results)
+      if (std::find(r->type.sizes.begin(), r->type.sizes.end(), size) != r->type.sizes.end()) return r;
+  return nullptr;
+}
+
 void refuse_sizes_of_data(const graph::Graph& g) {
-  for (auto& s : g.symbols) {
-    if (!s.unbacked) continue;
-    std::string maker = "an operation";
-    for (auto& n : g.nodes)
-      for (const Value* r : n->results)
-        if (maker == "an operation" && std::find(r->type.sizes.begin(), r->type.sizes.end(), s.expr) != r->type.sizes.end())
-          maker = maker_of(*r);
-    fail<UserError>(
-        "{} gives a tensor whose size follows from values, which has no place in a function that is differentiated: use what keeps the sizes "
-        "(where, masked_fill_, a product with the mask), or backward() of eager calls",
-        maker);
-  }
+  const auto unbacked = std::find_if(g.symbols.begin(), g.symbols.end(), [](auto& s) { return s.unbacked; });
+  if (unbacked == g.symbols.end()) return;
+  const Value* made = first_of_size(g, unbacked->expr);
+  fail<UserError>(
+      "{} gives a tensor whose size follows from values, which has no place in a function that is differentiated: use what keeps the sizes "
+      "(where, masked_fill_, a product with the mask), or backward() of eager calls",
+      made ? maker_of(*made) : "an operation");
 }
 
 void refuse_forgotten(const graph::Graph& g, std::span<const Tensor> by, const std::vector<const Value*>& inputs) {
