@@ -201,7 +201,7 @@ class Reader {
   }
   template <class T>
   void value(std::optional<T>& v) {
-    if (one_of(2)) value(v.emplace());
+    if (one_of(2)) value(v.emplace(T{}));
   }
   template <class T>
   void value(std::vector<T>& v) {

@@ -174,7 +174,7 @@ class Reader : public graph::TextReader {
   }
   template <class T>
   void operator()(const char* name, std::optional<T>& v) {
-    if (has(name)) value(v.emplace()), take(",");
+    if (has(name)) value(v.emplace(T{})), take(",");
   }
   template <Record T>
   void operator()(const char* name, std::vector<T>& v) {

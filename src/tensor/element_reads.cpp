@@ -15,7 +15,7 @@ bool is_compared(const Tensor& t) {
 }
 
 // The elements as they lie now, whoever has used the memory again.
-std::span<const std::byte> bytes_of(const Tensor& t) {
+std::span<const std::byte> memory_of(const Tensor& t) {
   const TensorImpl& impl = *t.impl();
   const size_t size = size_of(impl.dtype);
   return {impl.storage->data + static_cast<size_t>(impl.offset) * size, static_cast<size_t>(product(impl.sizes)) * size};
@@ -43,7 +43,7 @@ void ElementReads::settle() {
   std::erase_if(reads_, [](const Read& r) { return r.tensor.impl()->storage.use_count() == 1; });
   for (Read& r : reads_) {
     if (is_compared(r.tensor)) {
-      const auto now = bytes_of(r.tensor);
+      const auto now = memory_of(r.tensor);
       r.bytes.assign(now.begin(), now.end());
     } else {
       r.writes = r.tensor.impl()->storage->writes.watch();
@@ -55,7 +55,7 @@ void ElementReads::settle() {
 bool ElementReads::stand() const {
   return std::all_of(reads_.begin(), reads_.end(), [](const Read& r) {
     if (r.writes) return r.writes->load(std::memory_order_relaxed) == r.count;
-    return r.bytes.empty() || std::memcmp(bytes_of(r.tensor).data(), r.bytes.data(), r.bytes.size()) == 0;
+    return r.bytes.empty() || std::memcmp(memory_of(r.tensor).data(), r.bytes.data(), r.bytes.size()) == 0;
   });
 }
 

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "errors.h"
+#include "log_scope.h"
 #include "toroid/error.h"
 
 namespace toroid {
@@ -262,7 +263,7 @@ TEST(Log, MessagesGoToStderrFromTheStart) {
 
 TEST(Log, OnlyEnabledArtifactsReachTheSink) {
   std::string seen;
-  const LogSink before = set_log_sink(
+  const test::LogScope lines(
       [&](Artifact artifact, std::string_view message) { seen += std::string(name_of(artifact)) + ":" + std::string(message) + ";"; });
   log(Artifact::Guards, "silent");
   {
@@ -273,7 +274,6 @@ TEST(Log, OnlyEnabledArtifactsReachTheSink) {
     log(Artifact::Perf, "two");
   }
   log(Artifact::Guards, "late");
-  set_log_sink(before);
   EXPECT_EQ(seen, "guards:one;");
 }
 

@@ -14,6 +14,7 @@
 #include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "import/load_model.h"
+#include "log_scope.h"
 #include "toroid/device.h"
 #include "toroid/nn.h"
 
@@ -173,9 +174,8 @@ TEST_F(OneDnnBackend, ReplayGoesAroundItAndSaysSo) {
   nn::Linear layer(32, 48, true, nn::Init(3));
   ScopedOption logs("logs", "captures");
   std::string seen;
-  const LogSink before = set_log_sink([&](Artifact, std::string_view message) { seen += message; });
+  const test::LogScope lines([&](Artifact, std::string_view message) { seen += message; });
   check([&](auto& in) { return softmax(layer(in[0]), -1); }, {random({6, 32})}, "onednn", 1e-5, {.mode = Mode::ReduceOverhead});
-  set_log_sink(before);
   EXPECT_NE(seen.find("a library runs it on threads of its own"), std::string::npos) << seen;
 }
 

@@ -25,8 +25,8 @@ struct Case {
   std::vector<std::pair<Tensor, std::string>> bad;  // with what the error says
 };
 
-Tensor row(const std::vector<double>& v, DType t = DType::F32) {
-  return Tensor::of(v, std::vector<int64_t>{static_cast<int64_t>(v.size())}, t);
+Tensor row(const std::vector<double>& v, DType t = DType::F32, Device device = Device::cpu()) {
+  return Tensor::of(v, std::vector<int64_t>{static_cast<int64_t>(v.size())}, t, device);
 }
 
 std::function<Tensor(const Tensor&)> op(const char* name, std::function<CallArgs(const Tensor&)> args) {
@@ -60,7 +60,7 @@ std::vector<Case> cases() {
     out.push_back({"bernoulli.Tensor",
                    op("bernoulli.Tensor",
                       [=](const Tensor& p) {
-                        return CallArgs{row({1, 1}, t), p};
+                        return CallArgs{row({1, 1}, t, p.device()), p};
                       }),
                    row({0, 1}, t), no_chance});
     const std::vector<std::pair<Tensor, std::string>> no_width = {{row({1, -1}, t), "normal: std is negative; it must not be negative"},
@@ -68,7 +68,7 @@ std::vector<Case> cases() {
     out.push_back({"normal",
                    op("normal.Tensor_Tensor",
                       [=](const Tensor& s) {
-                        return CallArgs{row({1, 1}, t), s};
+                        return CallArgs{row({1, 1}, t, s.device()), s};
                       }),
                    row({0, 1}, t), no_width});
     out.push_back({"normal around a number",
@@ -79,7 +79,7 @@ std::vector<Case> cases() {
                    row({0, 1}, t), no_width});
     const auto loss = [&](bool of_target) {
       return op("binary_cross_entropy", [=](const Tensor& x) {
-        const Tensor half = row({0.5, 0.5}, t);
+        const Tensor half = row({0.5, 0.5}, t, x.device());
         return of_target ? CallArgs{half, x, Tensor(), Expr(0)} : CallArgs{x, half, Tensor(), Expr(0)};
       });
     };
@@ -94,7 +94,7 @@ std::vector<Case> cases() {
     out.push_back({name,
                    op(name,
                       [](const Tensor& q) {
-                        return CallArgs{row({1, 2, 3}), q};
+                        return CallArgs{row({1, 2, 3}, DType::F32, q.device()), q};
                       }),
                    row({0, 1}),
                    {{row({0, 1.5}), fmt::format("{}: q is above 1", name)}, {row({kNan, 1}), fmt::format("{}: q is NaN", name)}}});
@@ -103,53 +103,56 @@ std::vector<Case> cases() {
         {"masked_scatter",
          op("masked_scatter",
             [n](const Tensor& m) {
-              return CallArgs{row({1, 2, 3, 4}), m, Tensor::full({n}, 7, DType::F32)};
+              return CallArgs{row({1, 2, 3, 4}, DType::F32, m.device()), m, Tensor::full({n}, 7, DType::F32)};
             }),
          row({0, n ? 1.0 : 0.0, 0, 0}, DType::Bool),
          {{row({1, 1, 0, 1}, DType::Bool), fmt::format("masked_scatter: elements of the source that the mask takes: {}; 0 up to {} "
                                                        "expected",
                                                        n + 1, n)}}});
-  out.push_back({"fake_quantize_per_channel_affine",
-                 op("fake_quantize_per_channel_affine",
-                    [](const Tensor& zero) {
-                      return CallArgs{Tensor::full({2, 3}, 1, DType::F32), row({1, 1}), zero, Expr(0), Expr(-8), Expr(7)};
-                    }),
-                 row({-8, 7}, DType::I32),
-                 {{row({0, 8}, DType::I32), "fake_quantize_per_channel_affine: zero_point less quant_min: 16; 0 up to 15 expected"},
-                  {row({-9, 0}, DType::I32), "zero_point less quant_min: -1"}}});
+  out.push_back(
+      {"fake_quantize_per_channel_affine",
+       op("fake_quantize_per_channel_affine",
+          [](const Tensor& zero) {
+            return CallArgs{Tensor::full({2, 3}, 1, DType::F32), row({1, 1}, DType::F32, zero.device()), zero, Expr(0), Expr(-8), Expr(7)};
+          }),
+       row({-8, 7}, DType::I32),
+       {{row({0, 8}, DType::I32), "fake_quantize_per_channel_affine: zero_point less quant_min: 16; 0 up to 15 expected"},
+        {row({-9, 0}, DType::I32), "zero_point less quant_min: -1"}}});
   return out;
 }
 
-void expect_refusals(const std::string& how, const std::function<std::function<Tensor(const Tensor&)>(const Case&)>& make) {
+using Function = std::function<Tensor(const Tensor&)>;
+
+void expect_refusals(const std::string& how, const std::function<Function(const Function&)>& make, Device device = Device::cpu()) {
+  const DeviceScope here(device);  // what the calls make besides is there, too
   for (auto& c : cases()) {
     SCOPED_TRACE(c.what + ", " + how);
-    const auto f = make(c);
-    EXPECT_EQ(user_error([&] { f(c.good).to_vector(); }), user_error([] {}));
+    const Function f = make(c.f);
+    const auto error_of = [&](const Tensor& x) { return user_error([&] { f(x.to(device)).to_vector(); }); };
+    EXPECT_EQ(error_of(c.good), user_error([] {}));
     for (auto& [x, says] : c.bad) {
-      const std::string error = user_error([&] { f(x).to_vector(); });
+      const std::string error = error_of(x);
       EXPECT_TRUE(contains(error, says)) << error << "\nexpected: " << says;
-      EXPECT_EQ(user_error([&] { f(c.good).to_vector(); }), user_error([] {})) << "after " << says;
+      EXPECT_EQ(error_of(c.good), user_error([] {})) << "after " << says;
     }
   }
 }
 
-TEST(ValueChecks, AtOnce) {
-  expect_refusals("eager", [](const Case& c) { return c.f; });
-}
+Function at_once(const Function& f) { return f; }
+Function compiled(const Function& f) { return compile(f); }
+Function replayed(const Function& f) { return compile(f, {.mode = Mode::ReduceOverhead}); }
+Function interpreted(const Function& f) { return compile(f, {.options = {{"backend", "reference"}}}); }
 
-TEST(ValueChecks, Compiled) {
-  expect_refusals("compiled", [](const Case& c) { return std::function<Tensor(const Tensor&)>(compile(c.f)); });
-}
+TEST(ValueChecks, AtOnce) { expect_refusals("eager", at_once); }
+TEST(ValueChecks, Compiled) { expect_refusals("compiled", compiled); }
+TEST(ValueChecks, Replayed) { expect_refusals("replayed", replayed); }
+TEST(ValueChecks, Interpreted) { expect_refusals("interpreted", interpreted); }
 
-TEST(ValueChecks, Replayed) {
-  expect_refusals("replayed",
-                  [](const Case& c) { return std::function<Tensor(const Tensor&)>(compile(c.f, {.mode = Mode::ReduceOverhead})); });
-}
-
-TEST(ValueChecks, Interpreted) {
-  expect_refusals("interpreted", [](const Case& c) {
-    return std::function<Tensor(const Tensor&)>(compile(c.f, {.options = {{"backend", "reference"}}}));
-  });
+TEST(ValueChecks, OnAGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  expect_refusals("eager", at_once, Device::cuda());
+  expect_refusals("compiled", compiled, Device::cuda());
+  expect_refusals("replayed", replayed, Device::cuda());
 }
 
 // Long rows, of which one in the middle of a vector and one in what remains behind it is wrong.

@@ -5,7 +5,9 @@
 
 #include <regex>
 
+#include "base/options.h"
 #include "front/harness.h"
+#include "log_scope.h"
 #include "toroid/autograd.h"
 #include "toroid/grad.h"
 #include "toroid/log.h"
@@ -48,15 +50,13 @@ struct Layers {
           return gradients;
         },
         {.fullgraph = true, .options = {{"activation_memory_budget", budget}}});
-    set_option("logs", "choices");
-    const auto before = set_log_sink([&](Artifact, std::string_view line) {
+    const ScopedOption logs("logs", "choices");
+    const test::LogScope lines([&](Artifact, std::string_view line) {
       if (partition && line.find("computed again") != line.npos) *partition = line;
     });
     manual_seed(11);
     std::vector<Values> out;
     for (auto& t : f(x)) out.push_back(t.to_vector());
-    set_log_sink(before);
-    set_option("logs", "");
     return out;
   }
 };

@@ -13,6 +13,7 @@
 #include "front/compile_model.h"
 #include "front/eager.h"
 #include "front/harness.h"
+#include "log_scope.h"
 #include "toroid/custom_op.h"
 #include "toroid/model.h"
 
@@ -228,7 +229,7 @@ TEST_F(OptionsByValue, WhatACompileCallsMayCompile) {
 TEST_F(OptionsByValue, LogSinksMayCompile) {
   std::atomic<int> depth = 0;
   auto listened = compile([](const Tensor& x) { return x - 4; });
-  const LogSink before = set_log_sink([&](Artifact, std::string_view) {
+  const test::LogScope lines([&](Artifact, std::string_view) {
     if (depth.fetch_add(1) == 0)
       std::thread([&] {
         EXPECT_EQ(listened(counting({6})).to_vector()[0], -4);
@@ -240,7 +241,6 @@ TEST_F(OptionsByValue, LogSinksMayCompile) {
     EXPECT_EQ(listened(counting({2})).to_vector()[0], -4);
     EXPECT_EQ((counting({13}) + 9).to_vector()[0], 9);
   }
-  set_log_sink(before);
   EXPECT_GT(depth, 0);
 }
 

@@ -23,6 +23,7 @@
 #include "front/compile_model.h"
 #include "import/load_model.h"
 #include "import/onnx_builder.h"
+#include "log_scope.h"
 #include "temp_folder.h"
 #include "toroid/compile.h"
 #include "toroid/log.h"
@@ -44,8 +45,7 @@ using test::TempFolder;
 struct CacheLog {
   std::string text;
   ScopedOption on{"logs", "cache"};
-  LogSink before = set_log_sink([this](Artifact, std::string_view line) { text += std::string(line) + "\n"; });
-  ~CacheLog() { set_log_sink(before); }
+  test::LogScope lines{[this](Artifact, std::string_view line) { text += std::string(line) + "\n"; }};
 };
 
 TEST(ProgramCache, AModelIsCompiledOnce) {

@@ -8,6 +8,7 @@
 #include "graph/inplace.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
+#include "log_scope.h"
 #include "toroid/log.h"
 
 namespace toroid::graph {
@@ -331,13 +332,12 @@ std::string padded(const char* pad, const char* sizes, const char* results) {
 TEST(FoldPadding, ZerosBeforeAConvolutionAreItsPadding) {
   auto g = parse(padded("[2, 2, 1, 1]", "1, 2, 8, 9", "1, 3, 6, 9"));
   std::vector<std::string> said;
-  const LogSink before = set_log_sink([&](Artifact, std::string_view line) { said.emplace_back(line); });
+  const test::LogScope lines([&](Artifact, std::string_view line) { said.emplace_back(line); });
   std::unique_ptr<Graph> after;
   {
     const ScopedOption logs("logs", "graph");
     after = run("fold_padding", *g);
   }
-  set_log_sink(before);
   EXPECT_EQ(body(*after), "convolution = convolution %x %w none [1, 1] [1, 3] [1, 1] false [0, 0] 1\nreturn convolution");
   EXPECT_EQ(said, (std::vector<std::string>{"fold_padding: c reads the input of p and pads it itself, by [1, 3]"}));
   std::vector<Tensor> in = {Tensor::empty({1, 2, 6, 5}, DType::F32), Tensor::empty({3, 2, 3, 3}, DType::F32)};

@@ -35,10 +35,10 @@ BertLayer::BertLayer(const BertConfig& c, const Init& init)
       key_(c.hidden_size, c.hidden_size, true, init),
       value_(c.hidden_size, c.hidden_size, true, init),
       attention_dense_(c.hidden_size, c.hidden_size, true, init),
-      attention_norm_({c.hidden_size}, c.layer_norm_eps, true, init),
+      attention_norm_(c.hidden_size, c.layer_norm_eps, true, init),
       intermediate_(c.hidden_size, c.intermediate_size, true, init),
       output_(c.intermediate_size, c.hidden_size, true, init),
-      output_norm_({c.hidden_size}, c.layer_norm_eps, true, init),
+      output_norm_(c.hidden_size, c.layer_norm_eps, true, init),
       dropout_(c.dropout) {
   self_.adopt("query", query_);
   self_.adopt("key", key_);
@@ -78,7 +78,7 @@ BertModel::BertModel(const BertConfig& c, bool pooler, const Init& init)
       words_(c.vocab_size, c.hidden_size, init, kDeviation),
       positions_(c.max_position_embeddings, c.hidden_size, init, kDeviation),
       types_(c.type_vocab_size, c.hidden_size, init, kDeviation),
-      embeddings_norm_({c.hidden_size}, c.layer_norm_eps, true, init),
+      embeddings_norm_(c.hidden_size, c.layer_norm_eps, true, init),
       dropout_(c.dropout) {
   embeddings_.adopt("word_embeddings", words_);
   embeddings_.adopt("position_embeddings", positions_);

@@ -54,10 +54,10 @@ void Conv1D::divide_inputs(const TensorRanks& ranks) {
 GPT2Block::GPT2Block(const GPT2Config& c, const Init& init)
     : activation_(checked(c).activation),
       heads_(c.n_head),
-      ln_1_({c.n_embd}, c.layer_norm_epsilon, true, init),
+      ln_1_(c.n_embd, c.layer_norm_epsilon, true, init),
       c_attn_(c.n_embd, 3 * c.n_embd, init),
       attn_proj_(c.n_embd, c.n_embd, init),
-      ln_2_({c.n_embd}, c.layer_norm_epsilon, true, init),
+      ln_2_(c.n_embd, c.layer_norm_epsilon, true, init),
       c_fc_(c.n_embd, inner_of(c), init),
       mlp_proj_(inner_of(c), c.n_embd, init),
       dropout_(c.dropout) {
@@ -95,7 +95,7 @@ GPT2LMHeadModel::GPT2LMHeadModel(const GPT2Config& c, const Init& init)
     : config_(checked(c)),
       wte_(c.vocab_size, c.n_embd, init, kDeviation),
       wpe_(c.n_positions, c.n_embd, init, kDeviation),
-      ln_f_({c.n_embd}, c.layer_norm_epsilon, true, init),
+      ln_f_(c.n_embd, c.layer_norm_epsilon, true, init),
       dropout_(c.dropout) {
   for (int64_t i = 0; i < c.n_layer; ++i) blocks_.emplace(c, init);
   transformer_.adopt("wte", wte_);

@@ -79,8 +79,8 @@ LlamaBlock::LlamaBlock(const LlamaConfig& c, const Init& init)
       gate_(c.hidden_size, c.intermediate_size, c.mlp_bias, init),
       up_(c.hidden_size, c.intermediate_size, c.mlp_bias, init),
       down_(c.intermediate_size, c.hidden_size, c.mlp_bias, init),
-      input_norm_({c.hidden_size}, c.rms_norm_eps, init),
-      post_norm_({c.hidden_size}, c.rms_norm_eps, init) {
+      input_norm_(c.hidden_size, c.rms_norm_eps, init),
+      post_norm_(c.hidden_size, c.rms_norm_eps, init) {
   self_attn_.adopt("q_proj", q_);
   self_attn_.adopt("k_proj", k_);
   self_attn_.adopt("v_proj", v_);
@@ -129,7 +129,7 @@ Tensor LlamaBlock::forward(const Tensor& x, const LlamaContext& context) {
 LlamaForCausalLM::LlamaForCausalLM(const LlamaConfig& c, const Init& init)
     : config_(checked(c)),
       embed_(c.vocab_size, c.hidden_size, init, 0.02),
-      norm_({c.hidden_size}, c.rms_norm_eps, init),
+      norm_(c.hidden_size, c.rms_norm_eps, init),
       inv_freq_(rope_frequencies(c).to(init.device())) {
   for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.emplace(c, init);
   model_.adopt("embed_tokens", embed_);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "errors.h"
+#include "log_scope.h"
 #include "program/region.h"
 #include "toroid/custom_op.h"
 #include "toroid/tuning.h"
@@ -351,11 +352,10 @@ TEST_F(Search, WhatNeverRanIsNotTimed) {
 TEST_F(Search, EventsComeInOrder) {
   const ScopedOption logs("logs", "choices");
   std::vector<std::string> events;
-  const LogSink before = set_log_sink([&](Artifact, std::string_view text) { events.emplace_back(text); });
+  const test::LogScope lines([&](Artifact, std::string_view text) { events.emplace_back(text); });
   const TuneFeedback feedback([](const TuneResult&) {});
   options_.names = "tree";
   tune_by({{"tree alone", 5}});
-  set_log_sink(before);
   const std::vector<std::string> expected = {"all_reduce: listed 4 choices, 3 unwanted", "all_reduce: compiled 4 of 4",
                                              "all_reduce: timed 4 in ", "all_reduce: tree alone; 2 original choices", "feedback is given"};
   ASSERT_EQ(events.size(), expected.size()) << fmt::format("{}", fmt::join(events, "\n"));

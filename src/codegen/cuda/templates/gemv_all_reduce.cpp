@@ -13,7 +13,7 @@ using distributed::p2p::Layout;
 using program::Meeting;
 using program::Node;
 
-constexpr const char* kName = "gemv_all_reduce";
+constexpr const char* kGemvAllReduce = "gemv_all_reduce";
 constexpr int64_t kWordBytes = 8;
 
 // The product by itself. Of the node's body it has what is read, not where the points are.
@@ -50,11 +50,11 @@ CudaGemvEnd summed_over_ranks(CudaArguments& arguments, const Node& node) {
   arguments.define(meeting_definitions(arguments, m) + std::string(gemv_all_reduce_cu::kDefinitions));
   const auto at = cuda_unflatten(arguments, "flat", m.sizes);
   const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "sum", 1, true);
-  return {.name = kName,
+  return {.name = kGemvAllReduce,
           .begin = expand(gemv_all_reduce_cu::kBegin, {{"PEERS", arguments.pointer(m.peers.buffer, DType::I64)},
                                                        {"FAULTS", arguments.pointer(m.faults.buffer, DType::I64)},
                                                        {"PART", cuda_size(arguments, program::part(m))},
-                                                       {"CALL", meeting_call(m, kName, 1, 0)}}),
+                                                       {"CALL", meeting_call(m, kGemvAllReduce, 1, 0)}}),
           .finish = std::string(gemv_all_reduce_cu::kSend),
           .rest = expand(gemv_all_reduce_cu::kReceive, {{"HELD", held_text(epilogue)}, {"EPILOGUE", epilogue.statements}}),
           .wide = epilogue.wide};
@@ -71,7 +71,7 @@ Form cuda_gemv_all_reduce_form(const CudaSite& site) {
   how.generate = [=, &node, &buffers](const CudaGemvTile& t) {
     return generate_cuda_gemv(*product, buffers, target, t, [&](CudaArguments& arguments) { return summed_over_ranks(arguments, node); });
   };
-  return make_form(kName, refusal_of(site.problem<Meeting>(), *product, target), how);
+  return make_form(kGemvAllReduce, refusal_of(site.problem<Meeting>(), *product, target), how);
 }
 
 }  // namespace toroid::codegen
