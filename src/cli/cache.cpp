@@ -41,7 +41,7 @@ int cache(const CacheArgs& args) {
     if (args.json)
       fmt::print("{{\"folder\":{},\"removed\":{}}}\n", json_string(root), removed);
     else
-      fmt::print("removed {} kernels and programs from {}\n", removed, root);
+      fmt::print("removed {} kernels, programs and sizes from {}\n", removed, root);
   } else if (args.action == "export" || args.action == "import") {
     TOROID_USER_CHECK(!args.file.empty(), "toroid cache {} needs a file: toroid cache {} FILE", args.action, args.action);
     const bool out = args.action == "export";
@@ -49,12 +49,12 @@ int cache(const CacheArgs& args) {
     if (args.json) {
       std::string refused;
       for (auto& why : done.refused) refused += (refused.empty() ? "" : ",") + json_string(why);
-      fmt::print("{{\"file\":{},\"kernels\":{},\"programs\":{},\"left_out\":[{}]}}\n", json_string(args.file), done.kernels, done.programs,
-                 refused);
+      fmt::print("{{\"file\":{},\"kernels\":{},\"programs\":{},\"sizes\":{},\"left_out\":[{}]}}\n", json_string(args.file), done.kernels,
+                 done.programs, done.sizes, refused);
     } else {
       for (auto& why : done.refused) fmt::print("left out: {}\n", why);
-      fmt::print("{} {} kernels and {} programs {} {}\n", out ? "wrote" : "took", done.kernels, done.programs, out ? "to" : "from",
-                 args.file);
+      fmt::print("{} {} kernels, {} programs and the sizes of {} functions {} {}\n", out ? "wrote" : "took", done.kernels, done.programs,
+                 done.sizes, out ? "to" : "from", args.file);
     }
     if (!done.refused.empty()) return kMismatch;
   } else if (args.action == "list") {
@@ -64,19 +64,22 @@ int cache(const CacheArgs& args) {
       ::gmtime_r(&e.last_used.tv_sec, &when);
       char text[32];
       std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &when);
-      const bool kernel = e.kind == jit::CacheKind::Kernel;
+      constexpr const char* kKinds[] = {"kernel", "program", "sizes"};  // by CacheKind
+      const char* kind = kKinds[static_cast<size_t>(e.kind)];
+      const bool program = e.kind == jit::CacheKind::Program;
       if (args.json)
         rows += fmt::format("{}{{\"key\":\"{}\",\"kind\":\"{}\",\"bytes\":{},\"last_used\":\"{}\",\"of\":{}}}", rows.empty() ? "" : ",\n ",
-                            e.key, kernel ? "kernel" : "program", e.bytes, text, kernel ? "null" : json_string(subject_of(e)));
+                            e.key, kind, e.bytes, text, program ? json_string(subject_of(e)) : "null");
       else
-        fmt::print("{}  {:>9}  {}  {}\n", e.key, e.bytes, text, kernel ? "kernel" : "program of " + subject_of(e));
+        fmt::print("{}  {:>9}  {}  {}\n", e.key, e.bytes, text, program ? "program of " + subject_of(e) : kind);
     }
     if (args.json) fmt::print("[{}]\n", rows);
   } else {
     auto stats = cache->stats();
-    fmt::print(fmt::runtime(args.json ? "{{\"folder\":{},\"kernels\":{},\"programs\":{},\"bytes\":{},\"limit\":{}}}\n"
-                                      : "folder    {}\nkernels   {}\nprograms  {}\nbytes     {}\nlimit     {}\n"),
-               args.json ? json_string(root) : root, stats.entries - stats.programs, stats.programs, stats.bytes, cache->limit_bytes());
+    fmt::print(fmt::runtime(args.json ? "{{\"folder\":{},\"kernels\":{},\"programs\":{},\"sizes\":{},\"bytes\":{},\"limit\":{}}}\n"
+                                      : "folder    {}\nkernels   {}\nprograms  {}\nsizes     {}\nbytes     {}\nlimit     {}\n"),
+               args.json ? json_string(root) : root, stats.entries - stats.programs - stats.sizes, stats.programs, stats.sizes, stats.bytes,
+               cache->limit_bytes());
   }
   if (auto last = cache->last_problem(); !last.empty()) fail<EnvironmentError>("{}", last);
   return kOk;

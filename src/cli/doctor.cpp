@@ -72,7 +72,7 @@ void check_cache(Checks& checks) {
     const auto probe = cache->root() / "probe";
     write_file_atomic(probe, std::string(4096, 'x'));  // a full disk takes empty files
     std::filesystem::remove(probe);
-    checks.ok("cache", fmt::format("{}: {} kernels and programs, {:.1f} MB", cache->root().string(), stats.entries,
+    checks.ok("cache", fmt::format("{}: {} kernels, programs and sizes, {:.1f} MB", cache->root().string(), stats.entries,
                                    static_cast<double>(stats.bytes) / 1e6));
   } catch (const Error& e) {
     checks.missing("cache", fmt::format("kernels are not kept: {}; or set TOROID_CACHE_DIR", e.what()));

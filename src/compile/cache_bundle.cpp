@@ -23,7 +23,7 @@ bool is_name(std::string_view name) {
   const std::string_view hex = name.substr(kFolder, kDigits), suffix = name.substr(kFolder + kDigits);
   const bool digits = std::all_of(hex.begin(), hex.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
   return digits && name[2] == '/' && hex.starts_with(name.substr(0, 2)) &&
-         (suffix == ".o" || suffix == ".c" || suffix == ".tpk" || suffix == ".key");
+         (suffix == ".o" || suffix == ".c" || suffix == ".tpk" || suffix == ".key" || suffix == ".sizes");
 }
 
 fs::path beside(fs::path path, const char* suffix) { return path.replace_extension(suffix); }
@@ -40,6 +40,15 @@ BundleCounts export_cache(const jit::ArtefactCache& cache, const fs::path& bundl
     files.push_back(std::move(file));
   };
   for (auto& e : cache.list()) {
+    if (e.kind == jit::CacheKind::Sizes) {
+      try {
+        add(e.object, std::make_unique<MappedFile>(e.object));
+        ++out.sizes;
+      } catch (const Error& error) {
+        out.refused.push_back(error.what());
+      }
+      continue;
+    }
     const bool program = e.kind == jit::CacheKind::Program;
     const fs::path other = beside(e.object, program ? ".key" : ".c");
     std::error_code error;
@@ -66,6 +75,12 @@ BundleCounts import_cache(jit::ArtefactCache& cache, const fs::path& bundle) {
     const fs::path path = cache.root() / e.name;
     const std::string ending = path.extension().string();
     if (ending == ".key" || ending == ".c") continue;  // comes with the other
+    if (ending == ".sizes") {
+      make_directories(path.parent_path());
+      write_file_atomic(path, e.text());
+      ++out.sizes;
+      continue;
+    }
     const auto* other = zip.find(beside(fs::path(e.name), ending == ".tpk" ? ".key" : ".c").generic_string());
     make_directories(path.parent_path());
     if (ending == ".o") {

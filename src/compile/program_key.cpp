@@ -102,9 +102,10 @@ ProgramKey key_of(std::string subject, const Setup& setup) {
 
 void add_graph(ProgramKey& key, const graph::Graph& g, const Setup& setup) {
   key.add("graph", hash_text(graph::to_string(g)).hex());
-  std::string hints;
-  for (auto& s : g.symbols)
-    if (s.hint) hints += fmt::format("{}{} {}", hints.empty() ? "" : ", ", sym::to_string(s.expr), *s.hint);
+  std::string hints;  // of which a program is made that is not tuned, too, but which serves others as well
+  if (tunes(setup.options.mode()))
+    for (auto& s : g.symbols)
+      if (s.hint) hints += fmt::format("{}{} {}", hints.empty() ? "" : ", ", sym::to_string(s.expr), *s.hint);
   if (!hints.empty()) key.add("usual sizes", hints);
   const bool frozen = setup.options.get(options::kFreezing);
   Hasher elements, sharing;

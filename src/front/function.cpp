@@ -40,6 +40,35 @@ std::string Function::State::name_of_tensor(const Call& c, size_t index) const {
   return fmt::format("tensor {}", index);
 }
 
+// Sizes that differed between calls of earlier processes are open from the first call on.
+void Function::State::recall(const Call& c) {
+  if (config.dynamic) return;
+  std::lock_guard lock(mutex);
+  if (!history.empty() || !(remembered_as = front::sizes_key(config.name, c))) return;
+  remembered = front::recall_sizes(*remembered_as, c);
+  for (size_t i = 0; i < c.tensors.size(); ++i) {
+    history.push_back({c.tensors[i]->defined() ? c.tensors[i]->sizes() : std::vector<int64_t>{}, remembered[i]});
+    for (size_t d = 0; d < remembered[i].size(); ++d)
+      if (remembered[i][d])
+        log(Artifact::Cache, fmt::format("{}: dimension {} of {} is open from the first call on, as it differed in an earlier process",
+                                         config.name, d, name_of_tensor(c, i)));
+  }
+}
+
+// Keeps which sizes differ, when a program for them is there.
+void Function::State::remember() {
+  std::unique_lock lock(mutex);
+  if (!remembered_as) return;
+  front::OpenSizes now;
+  for (auto& h : history) now.push_back(h.changed);
+  now.resize(remembered.size());
+  if (now == remembered) return;
+  remembered = now;
+  const Hash128 key = *remembered_as;
+  lock.unlock();
+  front::remember_sizes(key, now);
+}
+
 // Which sizes are symbols in the trace of this call.
 std::vector<std::vector<SizePolicy>> Function::State::policies_of(const Call& c) {
   std::lock_guard lock(mutex);
@@ -306,12 +335,16 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
   auto list = variants();
   const std::string why = list->empty() ? "it has no compiled code yet" : list->back()->failure(c, *now);
   if (auto done = refused(c, *now, why)) return std::move(*done);
+  recall(c);
   auto policies = policies_of(c);
   bool broken = false;
   trace::Segment s = retrace(c, policies, &broken);
   if (broken) return run_segment(std::move(s));
   auto captures = std::make_shared<const Captures>(s);
-  if (auto e = add(c, std::move(s), std::move(captures), std::move(policies), now)) return run(*e, c);
+  if (auto e = add(c, std::move(s), std::move(captures), std::move(policies), now)) {
+    remember();
+    return run(*e, c);
+  }
   return past_limit(c, *now, why);
 }
 

@@ -13,6 +13,7 @@
 #include "base/compile_scope.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "front/remembered_sizes.h"
 #include "front/variant.h"
 #include "trace/tracer.h"
 
@@ -63,6 +64,8 @@ struct Function::State {
   trace::Segment trace(const Call& c, const std::vector<std::vector<SizePolicy>>& policies, const trace::SegmentRunner& on_break,
                        bool* broken);
   std::vector<std::vector<SizePolicy>> policies_of(const Call& c);
+  void recall(const Call& c);
+  void remember();
   std::string name_of_tensor(const Call& c, size_t index) const;
   // What a call looks at, by one lock.
   struct Now {
@@ -134,6 +137,8 @@ struct Function::State {
   std::vector<std::shared_ptr<const Entry>> pending;                    // that are being compiled
   std::multiset<std::pair<std::string, std::string>> pending_segments;  // by site and text
   std::vector<History> history;
+  std::optional<Hash128> remembered_as;                   // in the cache, where sizes that differ are kept; of the first call
+  front::OpenSizes remembered;                            // what is kept
   std::vector<std::shared_ptr<const Entry>> replaced;     // variants whose captured variables were assigned, the latest last: a few
   CompileReport kept;                                     // the lists of the report
   std::unordered_map<std::string, SegmentSite> segments;  // by the reason of the break at their end

@@ -61,19 +61,20 @@ uint64_t file_bytes(const fs::path& path) {
   return ::stat(path.c_str(), &info) == 0 ? uint64_t(info.st_size) : 0;
 }
 
-// The files of an entry: what was made, and of what. `used`: the one whose time is that of the last use.
+// The files of an entry: what was made, and of what (null: of nothing else). `used`: the one whose time is that of the last use.
 struct Kind {
   CacheKind kind;
   const char *object, *beside, *used;
 };
-constexpr Kind kKinds[] = {{CacheKind::Kernel, ".o", ".c", ".o"}, {CacheKind::Program, ".tpk", ".key", ".key"}};
+constexpr Kind kKinds[] = {
+    {CacheKind::Kernel, ".o", ".c", ".o"}, {CacheKind::Program, ".tpk", ".key", ".key"}, {CacheKind::Sizes, ".sizes", nullptr, ".sizes"}};
 
 fs::path with_suffix(fs::path path, const char* suffix) { return path.replace_extension(suffix); }
 
 // Both files of an entry. True when this call removed the object: of several processes exactly one counts it.
 bool remove_entry(const CacheEntry& e) {
   bool removed = ::unlink(e.object.c_str()) == 0;
-  ::unlink(with_suffix(e.object, kKinds[static_cast<size_t>(e.kind)].beside).c_str());
+  if (auto* beside = kKinds[static_cast<size_t>(e.kind)].beside) ::unlink(with_suffix(e.object, beside).c_str());
   return removed;
 }
 
@@ -158,6 +159,34 @@ bool ArtefactCache::store(const Hash128& key, std::string_view object, std::stri
   return true;
 }
 
+std::optional<std::string> ArtefactCache::load_sizes(const Hash128& key) {
+  const fs::path path = path_of(key.hex(), ".sizes");
+  if (::access(path.c_str(), F_OK) != 0) return std::nullopt;
+  try {
+    std::string text = read_file(path);
+    ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+    return text;
+  } catch (const UserError&) {
+    return std::nullopt;  // evicted by another process just now
+  } catch (const Error& e) {
+    note_problem(e.what());
+    return std::nullopt;
+  }
+}
+
+bool ArtefactCache::store_sizes(const Hash128& key, std::string_view text) {
+  try {
+    const fs::path path = path_of(key.hex(), ".sizes");
+    make_directories(path.parent_path());
+    write_file_atomic(path, text);
+  } catch (const Error& e) {
+    note_problem(fmt::format("which sizes vary is not kept: {}", e.what()));
+    return false;
+  }
+  shrink_if_needed(text.size());
+  return true;
+}
+
 std::vector<CacheEntry> ArtefactCache::list() const {
   std::vector<CacheEntry> entries;
   for_each_file(root_, [&](const fs::path& path, const std::string& name) {
@@ -166,7 +195,7 @@ std::vector<CacheEntry> ArtefactCache::list() const {
       }, used{};
       if (!is_entry(name, k.object) || ::stat(path.c_str(), &info) != 0) continue;
       if (::stat(with_suffix(path, k.used).c_str(), &used) != 0) used = info;
-      const uint64_t bytes = uint64_t(info.st_size) + file_bytes(with_suffix(path, k.beside));
+      const uint64_t bytes = uint64_t(info.st_size) + (k.beside ? file_bytes(with_suffix(path, k.beside)) : 0);
       entries.push_back({name.substr(0, kHexDigits), path, bytes, k.kind, used.st_mtim});
     }
   });
@@ -210,16 +239,18 @@ void ArtefactCache::shrink_if_needed(uint64_t added) {
 }
 
 CacheStats ArtefactCache::stats() const {
-  uint64_t entries = 0, programs = 0, bytes = 0;
+  uint64_t entries = 0, programs = 0, sizes = 0, bytes = 0;
   for (const CacheEntry& e : list()) {
     ++entries;
     programs += e.kind == CacheKind::Program;
+    sizes += e.kind == CacheKind::Sizes;
     bytes += e.bytes;
   }
   std::lock_guard lock(mutex_);
   CacheStats result = counters_;
   result.entries = entries;
   result.programs = programs;
+  result.sizes = sizes;
   result.bytes = bytes;
   return result;
 }
@@ -227,7 +258,7 @@ CacheStats ArtefactCache::stats() const {
 size_t ArtefactCache::clear() {
   size_t removed = 0;
   for_each_file(root_, [&](const fs::path& path, const std::string& name) {
-    if (is_entry(name, ".o") || is_entry(name, ".tpk")) {
+    if (is_entry(name, ".o") || is_entry(name, ".tpk") || is_entry(name, ".sizes")) {
       if (::unlink(path.c_str()) == 0)
         ++removed;
       else if (errno != ENOENT)

@@ -1,5 +1,6 @@
 // What was compiled, on disk, named by the hash of what it was made from: kernels, <root>/ab/<hash>.o with the source text beside it, and
-// whole programs, <root>/ab/<hash>.tpk with their key beside it (compile/program_cache.h). One limit is for all of it.
+// whole programs, <root>/ab/<hash>.tpk with their key beside it (compile/program_cache.h), and which sizes of functions vary,
+// <root>/ab/<hash>.sizes (front/remembered_sizes.h). One limit is for all of it.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,13 @@ struct CacheStats {
   uint64_t damaged = 0;  // files that failed their checksum
   uint64_t evictions = 0;
   uint64_t errors = 0;    // refused reads and writes; see last_problem()
-  uint64_t entries = 0;   // kernels and programs
+  uint64_t entries = 0;   // kernels, programs and sizes
   uint64_t programs = 0;  // of them
+  uint64_t sizes = 0;
   uint64_t bytes = 0;
 };
 
-enum class CacheKind : uint8_t { Kernel, Program };
+enum class CacheKind : uint8_t { Kernel, Program, Sizes };
 
 struct CacheEntry {
   std::string key;  // 32 hexadecimal digits
@@ -50,6 +52,10 @@ class ArtefactCache {
   std::optional<std::string> load(const Hash128& key);
   // Keeps the object code and its source. False when the disk refuses.
   bool store(const Hash128& key, std::string_view object, std::string_view source);
+
+  // The text kept under the key, marked as used now. Nothing when absent; whoever reads it checks it.
+  std::optional<std::string> load_sizes(const Hash128& key);
+  bool store_sizes(const Hash128& key, std::string_view text);
 
   // Where the source text of a key lies (whether stored or not).
   std::filesystem::path source_path(const Hash128& key) const;

@@ -117,12 +117,12 @@ TEST(KernelCount, Softmax) {
 }
 
 TEST(KernelCount, LayerNormOfASum) {
-  nn::LayerNorm n({128});
+  nn::LayerNorm n(128);
   expect_kernels(counts_of([&](auto& in) { return n(in[0] + in[1]); }, {random({64, 128}), random({64, 128})}), 1);
 }
 
 TEST(KernelCount, RmsNormOfASum) {
-  nn::RMSNorm n({128});
+  nn::RMSNorm n(128);
   expect_kernels(counts_of([&](auto& in) { return n(in[0] + in[1]); }, {random({64, 128}), random({64, 128})}), 1);
 }
 
