@@ -47,14 +47,14 @@ std::vector<device::cuda::Activity> kernels_of(const Setting& s, const Step& ste
   return call;
 }
 
-// Nanoseconds of all kernels, whether they run side by side or not.
-int64_t sum_of(const std::vector<device::cuda::Activity>& call) {
+// Nanoseconds of all kernels; one that begins early and waits for another is not charged for its wait.
+int64_t busy_ns(const std::vector<device::cuda::Activity>& call) {
   int64_t sum = 0;
-  for (auto& a : call) sum += a.end_ns - a.start_ns;
+  for (const int64_t ns : exec::added_ns(call)) sum += ns;
   return sum;
 }
 
-// The kernels of one call by name, those that add most to it first: a kernel that begins early and waits is not charged for its wait.
+// The kernels of one call by name, those that add most to it first.
 void print_kernels(const Setting& s, const Step& step) {
   struct Sum {
     int calls = 0;
@@ -298,7 +298,7 @@ double kernel_ns(
   for (int i = 0; i < s.warm + s.rounds; ++i) {
     prepare();
     synchronize(s.device);
-    ns.push_back(sum_of(kernels_of(s, call)));
+    ns.push_back(busy_ns(kernels_of(s, call)));
   }
   ns.erase(ns.begin(), ns.begin() + s.warm);
   std::sort(ns.begin(), ns.end());

@@ -103,7 +103,7 @@ std::vector<Case> cases() {
         {"masked_scatter",
          op("masked_scatter",
             [n](const Tensor& m) {
-              return CallArgs{row({1, 2, 3, 4}, DType::F32, m.device()), m, Tensor::full({n}, 7, DType::F32)};
+              return CallArgs{row({1, 2, 3, 4}, DType::F32, m.device()), m, Tensor::full({n}, 7, DType::F32, m.device())};
             }),
          row({0, n ? 1.0 : 0.0, 0, 0}, DType::Bool),
          {{row({1, 1, 0, 1}, DType::Bool), fmt::format("masked_scatter: elements of the source that the mask takes: {}; 0 up to {} "
