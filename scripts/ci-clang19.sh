@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The second compiler: builds everything with clang++-19 (warnings are errors) and runs the core tests.
+# Builds everything with clang++-19, each file by itself (warnings are errors), and runs the core tests.
 # With "sanitize" as the argument the build carries the address and undefined-behaviour sanitizers (without the function check, see CMakeLists.txt).
 set -euo pipefail
 cd "$(dirname "$0")/.."
