@@ -30,14 +30,26 @@ Tensor FunctionTrace::lift(const Tensor& t) {
   if (!t.defined() || made_.count(t.impl())) return t;
   Tensor& stand_in = lifted_[t.impl()];
   if (!stand_in.defined()) {
-    TensorType type{t.dtype(), {}, {}};
-    for (int64_t d = 0; d < t.dim(); ++d) type.sizes.push_back(t.size(d).expr());
+    TensorType type{t.dtype(), sizes_outside(t), {}};
     for (auto& e : type.sizes) declare_symbols(e);
-    if (!is_proxy(t) && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
+    const bool closed = std::all_of(type.sizes.begin(), type.sizes.end(), [](auto& e) { return e.is_const(); });
+    if (!is_proxy(t) && closed && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
     stand_in = keep(proxy(graph().add_input(type, graph::InputKind::User, "x")), t.device());
     originals_.push_back(t);
   }
   return stand_in;
+}
+
+std::vector<Expr> FunctionTrace::sizes_outside(const Tensor& t) {
+  if (auto* around = dynamic_cast<Outside*>(&below_); around && !is_proxy(t)) return around->sizes_outside(t);
+  std::vector<Expr> sizes;
+  for (int64_t d = 0; d < t.dim(); ++d) sizes.push_back(t.size(d).expr());
+  return sizes;
+}
+
+Tensor FunctionTrace::behind(const Tensor& t) {
+  auto* around = dynamic_cast<Outside*>(&below_);
+  return around ? around->behind(t) : t;
 }
 
 std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
