@@ -10,6 +10,7 @@
 #include "graph/writes.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
+#include "ops/custom.h"
 #include "tensor/checkpoint_scope.h"
 #include "tensor/grad_state.h"
 
@@ -64,7 +65,8 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
     if (op.inplace_of) written = std::get<Tensor>(args.at(0));
     args = graph::without_history(std::move(args), [&](const Tensor& t) { return Recorder::call(ops::get("detach"), {t}, where).at(0); });
   }
-  auto results = Recorder::call(op, std::move(args), where);
+  const Calling calling(op, where, calling_);
+  auto results = ops::checked_call(op, where, [&] { return Recorder::call(op, std::move(args), where); });
   if (written.defined()) return {written};
   for (auto& t : results) {
     if (!grad_mode && !writes && (is_float(t.dtype()) || is_complex(t.dtype())))
@@ -95,7 +97,9 @@ void FunctionTrace::require(const sym::Relation& r, const std::string& error) {
   const auto known = sym::known(r);
   if (known && !*known) fail<UserError>("{}", error);
   if (known) return;
-  below_.require(r, error);
+  // Around it the requirement stays with the program, and fails at later calls.
+  below_.require(
+      r, calling_ && !ops::is_custom(calling_->op) ? ops::call_error(error, calling_->op, ops::place_text(calling_->where)) : error);
   note({r, error});
 }
 

@@ -54,7 +54,19 @@ class FunctionTrace : public graph::Recorder, public ElementReader, public graph
   void note(sym::Guard g);
   void runs_on(const Device& device, const std::source_location& where);
 
+  struct Calling {
+    const ops::Op& op;
+    const std::source_location& where;
+    const Calling*& innermost;
+    const Calling* const before;
+    Calling(const ops::Op& o, const std::source_location& w, const Calling*& at) : op(o), where(w), innermost(at), before(at) { at = this; }
+    ~Calling() { innermost = before; }
+    Calling(const Calling&) = delete;
+    Calling& operator=(const Calling&) = delete;
+  };
+
   Dispatcher& below_;
+  const Calling* calling_ = nullptr;  // the call that is recorded, for errors
   ElementReader* const around_ = ElementReader::current();
   const std::string function_;
   Device device_;
