@@ -10,6 +10,7 @@
 #include "graph/writes.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
+#include "ops/custom.h"
 #include "tensor/checkpoint_scope.h"
 #include "tensor/grad_state.h"
 
@@ -30,14 +31,26 @@ Tensor FunctionTrace::lift(const Tensor& t) {
   if (!t.defined() || made_.count(t.impl())) return t;
   Tensor& stand_in = lifted_[t.impl()];
   if (!stand_in.defined()) {
-    TensorType type{t.dtype(), {}, {}};
-    for (int64_t d = 0; d < t.dim(); ++d) type.sizes.push_back(t.size(d).expr());
+    TensorType type{t.dtype(), sizes_outside(t), {}};
     for (auto& e : type.sizes) declare_symbols(e);
-    if (!is_proxy(t) && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
+    const bool closed = std::all_of(type.sizes.begin(), type.sizes.end(), [](auto& e) { return e.is_const(); });
+    if (!is_proxy(t) && closed && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
     stand_in = keep(proxy(graph().add_input(type, graph::InputKind::User, "x")), t.device());
     originals_.push_back(t);
   }
   return stand_in;
+}
+
+std::vector<Expr> FunctionTrace::sizes_outside(const Tensor& t) {
+  if (auto* around = dynamic_cast<Outside*>(&below_); around && !is_proxy(t)) return around->sizes_outside(t);
+  std::vector<Expr> sizes;
+  for (int64_t d = 0; d < t.dim(); ++d) sizes.push_back(t.size(d).expr());
+  return sizes;
+}
+
+Tensor FunctionTrace::behind(const Tensor& t) {
+  auto* around = dynamic_cast<Outside*>(&below_);
+  return around ? around->behind(t) : t;
 }
 
 std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
@@ -52,7 +65,8 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
     if (op.inplace_of) written = std::get<Tensor>(args.at(0));
     args = graph::without_history(std::move(args), [&](const Tensor& t) { return Recorder::call(ops::get("detach"), {t}, where).at(0); });
   }
-  auto results = Recorder::call(op, std::move(args), where);
+  const Calling calling(op, where, calling_);
+  auto results = ops::checked_call(op, where, [&] { return Recorder::call(op, std::move(args), where); });
   if (written.defined()) return {written};
   for (auto& t : results) {
     if (!grad_mode && !writes && (is_float(t.dtype()) || is_complex(t.dtype())))
@@ -83,7 +97,9 @@ void FunctionTrace::require(const sym::Relation& r, const std::string& error) {
   const auto known = sym::known(r);
   if (known && !*known) fail<UserError>("{}", error);
   if (known) return;
-  below_.require(r, error);
+  // Around it the requirement stays with the program, and fails at later calls.
+  below_.require(
+      r, calling_ && !ops::is_custom(calling_->op) ? ops::call_error(error, calling_->op, ops::place_text(calling_->where)) : error);
   note({r, error});
 }
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/outside.h"
 #include "graph/recorder.h"
 #include "tensor/element_reads.h"
 
@@ -11,7 +12,7 @@ namespace toroid::autograd {
 
 // Records calls above another dispatcher, which is asked of sizes and gets a graph to call afterwards. Tensors that are not made here,
 // among them stand-ins of a trace below, become inputs.
-class FunctionTrace : public graph::Recorder, public ElementReader {
+class FunctionTrace : public graph::Recorder, public ElementReader, public graph::Outside {
  public:
   // function: what is recorded, for errors.
   FunctionTrace(graph::Graph& g, Dispatcher& below, std::string function = "a function that is differentiated")
@@ -20,7 +21,8 @@ class FunctionTrace : public graph::Recorder, public ElementReader {
   // Stand-ins that somebody has kept become empty tensors.
   ~FunctionTrace() override;
 
-  // What stands for t here.
+  // What stands for t here. A tensor from outside is one input, however deep within regions and other functions it is first read: each of
+  // them names the tensor itself to the one around it, never a stand-in of it, so that its gradient is the sum over all uses.
   virtual Tensor lift(const Tensor& t);
   // Behind the inputs of the graph, in their order.
   const std::vector<Tensor>& originals() const { return originals_; }
@@ -29,6 +31,8 @@ class FunctionTrace : public graph::Recorder, public ElementReader {
   // Where the graph runs as a whole: on the one GPU that an operation is on, else on the CPU.
   const Device& device() const { return device_; }
   Dispatcher& below() const { return below_; }
+  std::vector<Expr> sizes_outside(const Tensor& t) override;
+  Tensor behind(const Tensor& t) override;
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;
@@ -50,7 +54,19 @@ class FunctionTrace : public graph::Recorder, public ElementReader {
   void note(sym::Guard g);
   void runs_on(const Device& device, const std::source_location& where);
 
+  struct Calling {
+    const ops::Op& op;
+    const std::source_location& where;
+    const Calling*& innermost;
+    const Calling* const before;
+    Calling(const ops::Op& o, const std::source_location& w, const Calling*& at) : op(o), where(w), innermost(at), before(at) { at = this; }
+    ~Calling() { innermost = before; }
+    Calling(const Calling&) = delete;
+    Calling& operator=(const Calling&) = delete;
+  };
+
   Dispatcher& below_;
+  const Calling* calling_ = nullptr;  // the call that is recorded, for errors
   ElementReader* const around_ = ElementReader::current();
   const std::string function_;
   Device device_;

@@ -85,6 +85,21 @@ void refuse_forgotten(const graph::Graph& g, std::span<const Tensor> by, const s
                     by.size());
 }
 
+// An argument of a compiled function is whatever a call gives, so that a variable of the function which is that tensor now is another one
+// in its program, and would have no part in the gradient.
+void refuse_captured_arguments(FunctionTrace& trace, std::span<const Tensor> by) {
+  for (size_t i = 0; i < by.size(); ++i) {
+    const Tensor given = trace.behind(by[i]);
+    const bool captured = given.impl() != by[i].impl() && std::any_of(trace.originals().begin(), trace.originals().end(),
+                                                                      [&](auto& o) { return o.impl() == given.impl(); });
+    TOROID_USER_CHECK(!captured,
+                      "tensor {} by which it is differentiated is an argument of the compiled function, which reads the same tensor by a "
+                      "variable of its own, too: to its program these are two tensors. Read the argument alone, or differentiate by the "
+                      "variable",
+                      i);
+  }
+}
+
 Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, std::span<const Tensor> by,
                               std::optional<std::span<const Tensor>> cotangents) {
   graph::Graph g;
@@ -110,6 +125,7 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
     }
   }
   for (const Tensor& t : by) devices.push_back(t.device());
+  refuse_captured_arguments(trace, by);
   if (!by.empty()) refuse_forgotten(g, by, by_inputs);
   refuse_kept(trace);
   refuse_sizes_of_data(g);

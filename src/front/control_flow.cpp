@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "front/eager_region.h"
 #include "front/region.h"
+#include "graph/outside.h"
 #include "graph/region_call.h"
 #include "ops/call_errors.h"
 #include "toroid/ops.h"
@@ -24,7 +25,10 @@ bool is_recorded() {
   return d && d != eager_dispatcher();
 }
 
+// With the sizes that the tensor has where it is given to an operation: those of one that was made before a graph break may be open there.
 TensorType type_of(const Tensor& t) {
+  if (auto* around = dynamic_cast<graph::Outside*>(innermost_dispatcher()); around && !is_proxy(t))
+    return {t.dtype(), around->sizes_outside(t), {}};
   TensorType type{t.dtype(), {}, {}};
   for (auto& s : t.sym_sizes()) type.sizes.push_back(s.expr());
   return type;
@@ -262,10 +266,12 @@ std::vector<Tensor> detail::run_scan(const RegionFunction& combine_fn, std::vect
     TOROID_USER_CHECK(dim >= 0 && dim < x.dim(), "scan ({}): along dimension {} of a tensor of {} dimensions", ops::place_text(where),
                       options.dim, x.dim());
     along.push_back(dim == 0 ? x : ops::call1("movedim.int", {x, Expr(dim), Expr(0)}, where));
-    TOROID_USER_CHECK(along.back().size(0) == along[0].size(0), "scan ({}): of the tensors to scan over one has {} slices, another {}",
-                      ops::place_text(where), sym::to_string(along[0].size(0).expr()), sym::to_string(along.back().size(0).expr()));
-    if (std::vector<Expr> sizes = front::type_of(along.back()).sizes; !(sizes[0] == along[0].size(0).expr())) {
-      sizes[0] = along[0].size(0).expr();  // one name for what has been found to be equal
+    std::vector<Expr> sizes = front::type_of(along.back()).sizes;
+    const Expr length = front::type_of(along[0]).sizes[0];
+    TOROID_USER_CHECK(SymInt(sizes[0]) == SymInt(length), "scan ({}): of the tensors to scan over one has {} slices, another {}",
+                      ops::place_text(where), sym::to_string(length), sym::to_string(sizes[0]));
+    if (!(sizes[0] == length)) {
+      sizes[0] = length;  // one name for what has been found to be equal
       along.back() = ops::call1("reshape", {along.back(), sizes}, where);
     }
     if (options.reverse) along.back() = ops::call1("flip", {along.back(), std::vector<Expr>{Expr(0)}}, where);

@@ -104,6 +104,7 @@ auto Region::telling_guards(F&& f) {
 }
 
 void Region::add_parameter(const TensorType& type, const Device& device) {
+  if (tracer_) know_symbols(tracer_->graph());
   parameters_.push_back(keep(proxy(graph_->add_input({type.dtype, type.sizes, {}}, graph::InputKind::User, "a")), device));
 }
 
@@ -165,12 +166,10 @@ std::shared_ptr<graph::Graph> Region::finish(const std::vector<Tensor>& captured
   return graph_;
 }
 
-// Of the sizes that it has in the trace: those of a tensor which was made before a graph break may be open there.
-Tensor Region::lift(const Tensor& t) {
-  if (!tracer_ || !t.defined() || is_proxy(t)) return FunctionTrace::lift(t);
-  const Tensor there = tracer_->lifted(t);
-  know_symbols(tracer_->graph());
-  return FunctionTrace::lift(there);
+std::vector<Expr> Region::sizes_outside(const Tensor& t) {
+  std::vector<Expr> sizes = FunctionTrace::sizes_outside(t);
+  if (tracer_) know_symbols(tracer_->graph());
+  return sizes;
 }
 
 void Region::refuse_write(const ops::Op& op, const Tensor& written, const std::source_location& where) {

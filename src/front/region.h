@@ -36,7 +36,7 @@ class Region : public autograd::FunctionTrace {
   // The graph, with inputs for the parameters and then for these tensors, which include all originals().
   std::shared_ptr<graph::Graph> finish(const std::vector<Tensor>& captured);
 
-  Tensor lift(const Tensor& t) override;
+  std::vector<Expr> sizes_outside(const Tensor& t) override;
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
   void require(const sym::Relation& r, const std::string& error) override;

@@ -41,16 +41,42 @@ void note_exchange(const Tensor& was, const Tensor& now, const std::string& name
 
 }  // namespace
 
+Module::~Module() = default;
+
+void Module::require_item(const char* list, size_t index, size_t size) {
+  require(index < size, "{}: there is no item {}; it has {}{}", list, index, size,
+          size == 0   ? ""
+          : size == 1 ? ", number 0"
+                      : fmt::format(", 0 to {}", size - 1));
+}
+
+template <class F>
+void Module::for_each_child(F&& f) const {
+  for (auto& c : children_) {
+    require(!c.place.expired(),
+            "the child \"{}\" of {} has been destroyed: it must live as long as the module, or be replaced: add_child(\"{}\", ...) of the "
+            "object that takes its place",
+            c.name, path().empty() ? "a module" : fmt::format("the module \"{}\"", path()), c.name);
+    f(c.name, *c.module);
+  }
+}
+
+std::vector<std::pair<std::string, Module*>> Module::named_children() const {
+  std::vector<std::pair<std::string, Module*>> out;
+  for_each_child([&](const std::string& name, Module& child) { out.emplace_back(name, &child); });
+  return out;
+}
+
 template <class F>
 void Module::for_each_slot(const std::string& prefix, F&& f) const {
   for (auto& s : slots_)
     if (s.tensor->defined()) f(prefix + s.name, s);
-  for (auto& [name, child] : children_) child->for_each_slot(prefix + name + ".", f);
+  for_each_child([&](const std::string& name, Module& child) { child.for_each_slot(prefix + name + ".", f); });
 }
 
 void Module::require_free(const char* by, const std::string& name) const {
   const auto has_name = [&](auto& list, auto name_in) { return std::any_of(list.begin(), list.end(), name_in); };
-  const char* what = has_name(children_, [&](auto& c) { return c.first == name; }) ? "child" : nullptr;
+  const char* what = has_name(children_, [&](auto& c) { return c.name == name && !c.place.expired(); }) ? "child" : nullptr;
   for (auto& s : slots_)
     if (s.name == name) what = s.buffer ? "buffer" : "parameter";
   require(!what, "{}: the module has a {} \"{}\" already; give each member a name of its own", by, what ? what : "", name);
@@ -58,16 +84,21 @@ void Module::require_free(const char* by, const std::string& name) const {
 
 void Module::add_parameter(const std::string& name, Tensor& member) {
   require_free("add_parameter", name);
-  slots_.push_back({name, &member, false, true, false, {}});
+  slots_.push_back({name, &member, false, true, false, place_, {}});
 }
 void Module::add_buffer(const std::string& name, Tensor& member, bool persistent, bool exact) {
   require_free("add_buffer", name);
-  slots_.push_back({name, &member, true, persistent, exact, {}});
+  slots_.push_back({name, &member, true, persistent, exact, place_, {}});
 }
 
 void Module::add_child(const std::string& name, Module& child) {
   require_free("add_child", name);
-  children_.emplace_back(name, &child);
+  const Child added{name, &child, child.place_};
+  const auto former = std::find_if(children_.begin(), children_.end(), [&](auto& c) { return c.name == name; });
+  if (former != children_.end())
+    *former = added;  // which has been destroyed
+  else
+    children_.push_back(added);
   child.place_->name = name;
   child.place_->within = place_;
   child.train(training_);
@@ -87,7 +118,33 @@ NamedTensors Module::named(bool buffers) const {
   });
   return out;
 }
-NamedTensors Module::named_parameters() const { return named(false); }
+NamedTensors Module::named_parameters() const {
+  NamedTensors out = named(false);
+  watch_assignments(out);
+  return out;
+}
+
+// Who has a parameter, as an optimizer, hears of it when it stands in none of its members any more.
+void Module::watch_assignments(const NamedTensors& parameters) const {
+  using Member = std::pair<const Tensor*, std::weak_ptr<const Place>>;
+  std::map<const TensorImpl*, std::vector<Member>> members;
+  for_each_slot("", [&](const std::string&, const Slot& s) {
+    if (!s.buffer) members[s.tensor->impl()].emplace_back(s.tensor, s.place);
+  });
+  for (auto& [name, t] : parameters)
+    detail::note_held(
+        t, [name = name, impl = t.impl(), root = std::weak_ptr(place_), held_by = std::move(members[t.impl()])]() -> std::string {
+          if (root.expired()) return "";
+          bool assigned = false;
+          for (auto& [member, place] : held_by) {
+            if (place.expired()) continue;
+            if (member->impl() == impl) return "";
+            assigned = true;
+          }
+          return name + (assigned ? ", by an assignment: write the elements with copy_() where it is to stay the one that is trained"
+                                  : ", whose module has been destroyed");
+        });
+}
 NamedTensors Module::named_buffers() const { return named(true); }
 
 std::vector<Tensor> Module::parameters() const {
@@ -197,7 +254,7 @@ void Module::load(const std::string& path, bool strict) {
 
 bool Module::divide(const TensorRanks& ranks) {
   bool any = false;
-  for (auto& [name, child] : children_) any = child->divide(ranks) || any;
+  for_each_child([&](const std::string&, Module& child) { any = child.divide(ranks) || any; });
   return any;
 }
 
@@ -257,7 +314,7 @@ void Module::to(const Device& device) {
 
 void Module::train(bool on) {
   training_ = on;
-  for (auto& [name, child] : children_) child->train(on);
+  for_each_child([&](const std::string&, Module& child) { child.train(on); });
 }
 
 void Module::requires_grad(bool on) {

@@ -135,7 +135,8 @@ S ScalarProgram::derivative_of_binary(const ScalarNode& n, S result, S a, S b, S
       return plus(times(da, a / result), times(db, b / result));
     case ScalarOp::Atan2: {
       const S square = a * a + b * b;
-      return minus(times(da, b / square), times(db, a / square));
+      const S per_square = select(square == 0.0, 0.0, 1.0 / square);  // at the origin, where there is no angle: 0
+      return minus(times(da, b * per_square), times(db, a * per_square));
     }
     case ScalarOp::CopySign:
       return times(da, select(a == 0.0, 0.0, result / a));

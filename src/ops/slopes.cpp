@@ -23,31 +23,38 @@ S hardswish(F f, By, S) {
   return select(x <= -3.0, lit(x, 0), select(x < 3.0, x / 3.0 + 0.5, lit(x, 1)));
 }
 
-// Limits belong to what they bound: at them the derivative by self is 1.
+// Elements at a limit that is a number do not change with self. Where limits are tensors, those that are equal share the slope.
 S clamp(F f, By, S) {
   S x = f[0], inside = lit_as(x, DType::Bool, Number::of(true));
-  if (f.has("min")) inside = inside & (x >= f.constant("min"));
-  if (f.has("max") && !planted(GradientBug::ClampMask)) inside = inside & (x <= f.constant("max"));
+  if (f.has("min")) inside = inside & (x > f.constant("min"));
+  if (f.has("max") && !planted(GradientBug::ClampMask)) inside = inside & (x < f.constant("max"));
   return where(inside, x);
 }
+// 1 where `whole`, a half where a == b, else 0.
+S shared(S whole, S a, S b) { return select(whole, lit(a, 1), select(a == b, lit(a, 0.5), lit(a, 0))); }
 S clamp_tensors(F f, By by, S) {
   const bool has_min = f.has("min"), has_max = f.has("max");
-  S x = f[0], lo = f[1], hi = has_min && has_max ? f[2] : f[1];
-  if (by == "min") return where(has_max ? (x < lo) & (lo < hi) : x < lo, x);
-  if (by == "max") return where(has_min ? (x > hi) | (hi < lo) : x > hi, x);
-  return where(!has_max ? x >= lo : !has_min ? x <= hi : (x >= lo) & (x <= hi), x);
+  S x = f[0], lo = f[1], hi = has_min && has_max ? f[2] : f[1], none = lit(x, 0);
+  if (!has_max) return by == "min" ? shared(x < lo, x, lo) : shared(x > lo, x, lo);
+  if (!has_min) return by == "max" ? shared(x > hi, x, hi) : shared(x < hi, x, hi);
+  // The upper limit where the limits cross; x where all three are equal.
+  if (by == "min") return select(lo < hi, shared(x < lo, x, lo), where((lo == hi) & (x < lo), x));
+  if (by == "max") return select(lo < hi, shared(x > hi, x, hi), where((lo > hi) | (x > hi), x));
+  S between = where((x > lo) & (x < hi), x);
+  return select(lo < hi, select((x == lo) | (x == hi), lit(x, 0.5), between), select((x == lo) & (x == hi), lit(x, 1), none));
 }
-S clamp_min(F f, By by, S) { return by == "self" ? where(lhs(f) >= rhs(f), f[0]) : where(lhs(f) < rhs(f), f[0]); }
-S clamp_max(F f, By by, S) { return by == "self" ? where(lhs(f) <= rhs(f), f[0]) : where(lhs(f) > rhs(f), f[0]); }
+template <bool upper>
+S clamp_one(F f, By by, S) {
+  S x = lhs(f), limit = rhs(f), inside = upper ? x < limit : x > limit, outside = upper ? x > limit : x < limit;
+  if (f.op().schema.params[1].type != ParamType::Tensor) return where(inside, x);
+  return shared(by == "self" ? inside : outside, x, limit);
+}
 
-// Of equal operands, the first one.
-S fmax(F f, By by, S) {
-  S first = (f[0] >= f[1]) | is_nan(f[1]);
-  return where(by == "self" ? first : !first, f[0]);
-}
-S fmin(F f, By by, S) {
-  S first = (f[0] <= f[1]) | is_nan(f[1]);
-  return where(by == "self" ? first : !first, f[0]);
+// Of equal operands, both; what is no number is not chosen.
+template <bool largest>
+S extremum_of_numbers(F f, By by, S) {
+  S first = ((largest ? f[0] > f[1] : f[0] < f[1]) | is_nan(f[1])), slope = shared(first, f[0], f[1]);
+  return by == "self" ? slope : 1.0 - slope;
 }
 
 S logit(F f, By, S) {
@@ -86,12 +93,12 @@ Slope find_slope(const Op& op) {
       {"clip", clamp},
       {"clamp.Tensor", clamp_tensors},
       {"clip.Tensor", clamp_tensors},
-      {"clamp_min", clamp_min},
-      {"clamp_min.Tensor", clamp_min},
-      {"clamp_max", clamp_max},
-      {"clamp_max.Tensor", clamp_max},
-      {"fmax", fmax},
-      {"fmin", fmin},
+      {"clamp_min", clamp_one<false>},
+      {"clamp_min.Tensor", clamp_one<false>},
+      {"clamp_max", clamp_one<true>},
+      {"clamp_max.Tensor", clamp_one<true>},
+      {"fmax", extremum_of_numbers<true>},
+      {"fmin", extremum_of_numbers<false>},
       {"logit", logit},
       {"special_logit", logit},
       {"xlogy.Tensor", xlogy},

@@ -294,7 +294,7 @@ double Tensor::item(Where where) const {
   read_by_user(*this, "item()", where);
   const ElementReader::Scope noted(nullptr);
   device::refuse_in_capture(device(), "item()");
-  TOROID_USER_CHECK(numel() == 1, "item() of a tensor of {} elements; it must have one", numel());
+  TOROID_USER_CHECK(numel() == 1, "{}:{}: item() of a tensor of {} elements; it must have one", where.file_name(), where.line(), numel());
   if (device().is_cuda()) return moved(*this, Device::cpu(), where).item(where);
   return value_of(load_number(raw_data(where), dtype()), dtype());
 }

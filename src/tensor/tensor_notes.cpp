@@ -16,6 +16,7 @@ class TensorNotes {
     std::weak_ptr<TensorImpl> tensor;
     std::string replaced;
     int trainers = 0;
+    std::function<std::string()> held = {};
   };
 
   template <class F>
@@ -27,7 +28,7 @@ class TensorNotes {
       next_sweep_ = std::max<size_t>(2 * notes_.size(), 64);
     }
     Note& note = notes_[t.impl()];
-    if (note.tensor.lock().get() != t.impl()) note = {t.shared_impl(), {}, 0};  // another one had the address
+    if (note.tensor.lock().get() != t.impl()) note = {t.shared_impl(), {}, 0, {}};  // another one had the address
     f(note);
   }
   Note of(const Tensor& t) {
@@ -53,9 +54,18 @@ void note_replaced(const Tensor& t, const std::string& where) {
   notes().change(t, [&](auto& n) { n.replaced = where; });
 }
 void withdraw_replaced(const Tensor& t) {
-  notes().change(t, [](auto& n) { n.replaced.clear(); });
+  notes().change(t, [](auto& n) {
+    n.replaced.clear();
+    n.held = nullptr;
+  });
 }
-std::string replaced(const Tensor& t) { return notes().of(t).replaced; }
+void note_held(const Tensor& t, std::function<std::string()> replaced) {
+  notes().change(t, [&](auto& n) { n.held = std::move(replaced); });
+}
+std::string replaced(const Tensor& t) {
+  const auto note = notes().of(t);
+  return note.replaced.empty() && note.held ? note.held() : note.replaced;
+}
 
 void note_trained(const Tensor& t) {
   notes().change(t, [](auto& n) { ++n.trainers; });

@@ -154,9 +154,15 @@ Tensor Tracer::on_graph(const Tensor& t) {
   return lift(t);
 }
 
-Tensor Tracer::lifted(const Tensor& t) {
+// As the graph takes it in.
+std::vector<Expr> Tracer::sizes_outside(const Tensor& t) {
   const WatchedReads::Scope own_copies(nullptr);
-  return on_graph(t);
+  return static_cast<const graph::Value*>(on_graph(t).impl()->proxy)->type.sizes;
+}
+
+Tensor Tracer::behind(const Tensor& t) {
+  const auto found = lifted_by_impl_.find(t.impl());
+  return found != lifted_by_impl_.end() && found->second < arguments_ ? lifted_[found->second].original : t;
 }
 
 int64_t Tracer::hint_of(const Expr& e) const {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/outside.h"
 #include "graph/recorder.h"
 #include "tensor/element_reads.h"
 #include "tensor/watch.h"
@@ -31,7 +32,7 @@ struct Segment {
 // Runs a recorded segment on its inputs. It returns the graph's outputs.
 using SegmentRunner = std::function<std::vector<Tensor>(Segment)>;
 
-class Tracer : public Dispatcher, public ElementReader {
+class Tracer : public Dispatcher, public ElementReader, public graph::Outside {
  public:
   // on_break runs the part before a read of a value; when it is null such a read is a UserError.
   Tracer(std::string name, SegmentRunner on_break);
@@ -62,8 +63,8 @@ class Tracer : public Dispatcher, public ElementReader {
   size_t operations() const { return operations_; }
   // What is recorded of the segment so far.
   const graph::Graph& graph() const { return *graph_; }
-  // What stands for t in the graph, which takes it in where it comes from outside.
-  Tensor lifted(const Tensor& t);
+  std::vector<Expr> sizes_outside(const Tensor& t) override;
+  Tensor behind(const Tensor& t) override;
   // A size with numbers in place of symbols that no input of the segment carries.
   Expr usable(const Expr& e) const;
 

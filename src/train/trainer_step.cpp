@@ -163,6 +163,7 @@ Batch Trainer::Impl::next_batch() {
 }
 
 StepReport Trainer::Impl::step() {
+  const NoGrad steps_have_no_history;  // parameters that require gradients are written
   const double start = now();
   StepReport r;
   r.step = steps + 1;

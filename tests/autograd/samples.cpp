@@ -111,7 +111,8 @@ void add_losses(const Add& add) {
     const Expr r(reduction);
     for (const char* op : {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}) add(op, {x, y, r});
     for (const double p : {1.0, 2.0}) add("multi_margin_loss", {x, classes, p, 0.3, weight, r});
-    for (const char* op : {"binary_cross_entropy", "binary_cross_entropy_with_logits"}) add(op, {p, t, floats({4, 5}, 0.5, 2)});
+    add("binary_cross_entropy", {p, t, floats({4, 5}, 0.5, 2), r});
+    add("binary_cross_entropy_with_logits", {p, t, floats({4, 5}, 0.5, 2), floats({5}, 0.5, 2), r});
     for (const Expr& ignored : {Expr(-100), Expr(1)}) {
       add("nll_loss", {log_p, classes, weight, r, ignored});
       add("cross_entropy_loss", {x, classes, weight, r, ignored, 0.1});
@@ -163,9 +164,10 @@ std::vector<Sample> samples() {
   const auto add = [&](const std::string& op, CallArgs args) { out.push_back({op, std::move(args)}); };
   const auto add_tied = [&](const char* op, CallArgs args) { out.push_back({.op = op, .args = std::move(args), .tied = true}); };
   // reductions
-  for (const std::string op : {"var", "var_mean"}) {
-    add(op, {x, op == "var"});
-    add(op + ".dim", {x, list({1}), true, op == "var"});
+  for (const std::string op : {"var", "std", "var_mean", "std_mean"}) {
+    const bool alone = op == "var" || op == "std";
+    add(op, {x, alone});
+    add(op + ".dim", {x, list({1}), true, alone});
     for (int64_t correction : {0, 1, 2}) add(op + ".correction", {x, list({0, -1}), Expr(correction), correction > 0});
   }
   add_max_pools(add);

@@ -2,6 +2,8 @@
 #include "front/compile_model.h"
 #include "nn/harness.h"
 #include "toroid/compile.h"
+#include "toroid/control_flow.h"
+#include "toroid/grad.h"
 
 namespace toroid::nn {
 namespace {
@@ -53,6 +55,43 @@ TEST(LayerPlaces, AnErrorNamesTheLayerAndTheLineThatCallsIt) {
   EXPECT_TRUE(contains(traced, fmt::format("net.fc2 (Linear), layer_places_test.cpp:{}", outer.net.line))) << traced;
   const std::string by_name = user_error([&] { outer.net.fc1.forward(counting({3, 5})); });
   EXPECT_TRUE(contains(by_name, "(called at net.fc1 (Linear))")) << by_name;
+}
+
+// What is differentiated, or recorded as a region, says what the call says outside of that; compiled, too.
+TEST(LayerPlaces, FunctionsThatAreDifferentiatedSayTheSame) {
+  Outer outer;
+  const Tensor wide = counting({3, 4}), f64 = counting({3, 4}).to(DType::F64);
+  const auto check = [&](const std::function<Tensor(const Tensor&)>& call, const Tensor& x) {
+    const auto differentiated = [&](const Tensor& t) {
+      return value_and_gradients([&] { return sum(call(t)); }, outer.parameters()).second;
+    };
+    const auto looped = [&](const Tensor& t) {
+      return value_and_gradients([&] { return sum(map([&](const Tensor& row) { return call(row); }, unsqueeze(t, 0))); },
+                                 outer.parameters())
+          .second;
+    };
+    const std::string want = user_error([&] { call(x); });
+    EXPECT_TRUE(contains(want, "layer_places_test.cpp:")) << want;
+    EXPECT_EQ(user_error([&] { differentiated(x); }), want);
+    EXPECT_EQ(user_error([&] { compile(differentiated)(x); }), want);
+    EXPECT_EQ(user_error([&] { compile(differentiated, {.dynamic = false})(x); }), want);
+    const std::string within = user_error([&] { looped(x); });
+    EXPECT_TRUE(contains(within, want.substr(want.find("(called at")))) << within;
+  };
+  check([&](const Tensor& x) { return outer.net.forward(x); }, wide);
+  check([&](const Tensor& x) { return outer.net.fc1(x); }, f64);
+  check([&](const Tensor& x) { return matmul(x, zeros({3, 2})); }, f64);
+}
+
+// What a later call breaks has the line, too.
+TEST(LayerPlaces, RequirementsOfGradientsHaveALine) {
+  const Tensor w = ones({3});
+  const auto step =
+      compile([&](const Tensor& x, const Tensor& y) { return value_and_gradients([&] { return sum(x * w * y); }, {w}).second[0]; },
+              {.dynamic = true});
+  step(ones({4, 3}), ones({4, 3}));
+  const std::string error = user_error([&] { step(ones({4, 3}), ones({5, 3})); });
+  EXPECT_TRUE(contains(error, "(called at layer_places_test.cpp:")) << error;
 }
 
 // Whatever layer it is, and however it is reached.

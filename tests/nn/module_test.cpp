@@ -146,6 +146,41 @@ TEST(Module, NamesAreGivenOnce) {
   EXPECT_EQ(m.state().size(), 4u);
 }
 
+// A head that is exchanged for fine-tuning: the name is the new one's once the former one is gone, and nobody looks at what is gone.
+TEST(Module, AChildThatIsDestroyedLeavesItsNameToTheNext) {
+  struct Net : Module {
+    std::unique_ptr<Linear> body = std::make_unique<Linear>(2, 2), head = std::make_unique<Linear>(2, 3);
+    Net() { add_child("body", *body), add_child("head", *head); }
+    void set_head(std::unique_ptr<Linear> next) {
+      head = std::move(next);
+      add_child("head", *head);
+    }
+  };
+  Net net;
+  Scope outer;
+  outer.adopt("net", net);
+  net.train();
+  net.set_head(std::make_unique<Linear>(2, 5));
+  EXPECT_TRUE(net.head->is_training());
+  EXPECT_EQ(names_of(outer.named_parameters()), (Names{"net.body.weight", "net.body.bias", "net.head.weight", "net.head.bias"}));
+  EXPECT_EQ(net.head->weight.sizes(), (std::vector<int64_t>{5, 2}));
+  EXPECT_EQ(net.head->path(), "net.head");
+  net.head = std::make_unique<Linear>(2, 7);
+  const std::function<void()> uses[] = {[&] { outer.parameters(); }, [&] { net.state(); },          [&] { net.train(); },
+                                        [&] { net.to(DType::F64); }, [&] { net.named_children(); }, [&] { net.load_state({}, false); }};
+  for (auto& use : uses) EXPECT_TRUE(contains(user_error(use), "the child \"head\" of the module \"net\" has been destroyed"));
+  net.set_head(std::move(net.head));
+  EXPECT_EQ(net.parameters()[2].sizes(), (std::vector<int64_t>{7, 2}));
+}
+
+TEST(Module, ListsRefuseAnIndexThatIsOutOfRange) {
+  ModuleList<Linear> list;
+  EXPECT_EQ(user_error([&] { list[0]; }), "ModuleList: there is no item 0; it has 0");
+  list.emplace(2, 2), list.emplace(2, 2);
+  EXPECT_EQ(user_error([&] { list[7]; }), "ModuleList: there is no item 7; it has 2, 0 to 1");
+  EXPECT_EQ(user_error([&] { (*two_layers())[3]; }), "Sequential: there is no item 3; it has 3, 0 to 2");
+}
+
 TEST(Module, SequentialTakesLayers) {
   Sequential s(std::make_unique<Linear>(3, 4), std::make_unique<ReLU>(), std::make_unique<Linear>(4, 2, false));
   EXPECT_EQ(names_of(s.named_parameters()), names_of(two_layers()->named_parameters()));

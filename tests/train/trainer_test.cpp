@@ -88,6 +88,19 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 // ---- steps
 
+// As of users who call backward() elsewhere.
+TEST_F(Trainers, ParametersMayRequireGradients) {
+  for (const int64_t accumulate : {1, 2}) {
+    const auto trained = [&](bool required) {
+      Attempt a({.steps = 3, .batch_size = 4, .accumulate = accumulate, .clip_norm = 1, .ema_decay = 0.9}, rows_);
+      if (required) a.model->requires_grad();
+      a.trainer->run();
+      return a.weights();
+    };
+    EXPECT_EQ(trained(true), trained(false));
+  }
+}
+
 // The rates of torch.optim.lr_scheduler.CosineAnnealingLR(AdamW([{..., "lr": 0.01}, {..., "lr": 0.003}]), T_max=4).
 TEST_F(Trainers, GroupsKeepTheirShareOfASchedule) {
   const std::vector<std::array<double, 2>> expected = {{0.01, 0.003},

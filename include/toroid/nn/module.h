@@ -29,7 +29,7 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 class Module {
  public:
   Module() = default;
-  virtual ~Module() = default;
+  virtual ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -42,7 +42,7 @@ class Module {
   std::vector<Tensor> parameters() const;
   // Elements of all parameters, each counted once.
   int64_t parameter_count() const;
-  std::vector<std::pair<std::string, Module*>> named_children() const { return children_; }
+  std::vector<std::pair<std::string, Module*>> named_children() const;
   // Where it stands in the modules that it was added to: "encoder.layer.0"; empty for a root. That of the last add_child() where several
   // have added it.
   std::string path() const;
@@ -76,17 +76,25 @@ class Module {
   virtual bool divide(const TensorRanks& ranks);
 
  protected:
-  // Names a member. The object that is given must live as long as the module. An undefined parameter (no bias) has no name. UserError for a
-  // name that a parameter, a buffer or a child of the module has already.
+  // Names a member. A tensor that is given must live as long as the module. An undefined parameter (no bias) has no name. UserError for a
+  // name that a parameter, a buffer or a child of the module has already. A child that has been destroyed leaves its name to the next one,
+  // as when a head is replaced; until then whatever goes through the children is a UserError that names it.
   void add_parameter(const std::string& name, Tensor& member);
   // exact: to(DType) leaves it as it is.
   void add_buffer(const std::string& name, Tensor& member, bool persistent = true, bool exact = false);
   void add_child(const std::string& name, Module& child);
+  // UserError unless a list of so many items has one of this index.
+  static void require_item(const char* list, size_t index, size_t size);
   // Leaves the rank's part of a parameter along a dimension, which is made of so many blocks that are each divided (query, key and value in
   // one weight: 3). An undefined parameter stays so. UserError where the ranks do not divide it.
   void divide_parameter(Tensor& member, int64_t dim, const TensorRanks& ranks, int64_t blocks = 1);
 
  private:
+  // What path() is made of. `within`: that of the module that it was added to, if that lives.
+  struct Place {
+    std::string name;
+    std::weak_ptr<const Place> within;
+  };
   // What a divided parameter is of the whole one.
   struct Part {
     int64_t dim = 0, blocks = 1, rank = 0, ranks = 1;
@@ -95,13 +103,14 @@ class Module {
     std::string name;
     Tensor* tensor;
     bool buffer, persistent, exact;
+    std::weak_ptr<const Place> place;  // of the module that has it, while that lives
     Part part = {};
     std::vector<int64_t> whole_sizes() const;
   };
-  // What path() is made of. `within`: that of the module that it was added to, if that lives.
-  struct Place {
+  struct Child {
     std::string name;
-    std::weak_ptr<const Place> within;
+    Module* module;
+    std::weak_ptr<const Place> place;  // of the module, while that lives
   };
   static Tensor part_of(const Tensor& whole, const Part& part);
   // What of a state tensors that have several names here are given under, and names whose contents differ from that: pairs of both.
@@ -110,16 +119,20 @@ class Module {
     std::vector<std::pair<std::string, std::string>> torn;
   };
   Ties ties(const std::map<std::string, Tensor>& state) const;
+  // f(name, child). UserError for one that has been destroyed.
+  template <class F>
+  void for_each_child(F&& f) const;
   void require_free(const char* by, const std::string& name) const;
   // Puts made(slot) in the place of each tensor; tied ones stay tied.
   void replace(const std::function<Tensor(const Slot&)>& made);
   // The parameters or the buffers, each tensor under its first name.
   NamedTensors named(bool buffers) const;
+  void watch_assignments(const NamedTensors& parameters) const;
   template <class F>
   void for_each_slot(const std::string& prefix, F&& f) const;
 
   std::vector<Slot> slots_;
-  std::vector<std::pair<std::string, Module*>> children_;
+  std::vector<Child> children_;
   const std::shared_ptr<Place> place_ = std::make_shared<Place>();
   Watched<bool> training_ = false;
 };
@@ -138,7 +151,7 @@ class Layer : public Module {
   Tensor operator()(const Tensor& x, Tensor::Where where = Tensor::Where::current());
 };
 
-// Modules under the names "0", "1", ...
+// Modules under the names "0", "1", ... An index that is out of range is a UserError.
 template <class M>
 class ModuleList : public Module {
  public:
@@ -149,7 +162,10 @@ class ModuleList : public Module {
     return *items_.back();
   }
   size_t size() const { return items_.size(); }
-  M& operator[](size_t i) { return *items_.at(i); }
+  M& operator[](size_t i) {
+    require_item("ModuleList", i, items_.size());
+    return *items_[i];
+  }
   auto begin() { return items_.begin(); }
   auto end() { return items_.end(); }
 
@@ -174,7 +190,10 @@ class Sequential : public Layer {
     return out;
   }
   size_t size() const { return layers_.size(); }
-  Layer& operator[](size_t i) { return *layers_.at(i); }
+  Layer& operator[](size_t i) {
+    require_item("Sequential", i, layers_.size());
+    return *layers_[i];
+  }
   Tensor forward(const Tensor& x) override;
 
  private:

@@ -1,4 +1,4 @@
-// The gradient of a projection's cross-entropy, which is computed beside each part of the scores while they are there.
+// Gradients of losses. That of a projection's cross-entropy is computed beside each part of the scores while they are there.
 #include "autograd/rules/forms.h"
 #include "base/gradient_bugs.h"
 #include "ops/rows/linear_cross_entropy.h"
@@ -49,7 +49,27 @@ void linear_cross_entropy_rule(GradientCall& c) {
 
 void with_forward_rule(GradientCall& c) { c.set("self", c.cotangent()); }
 
-constexpr RuleRow kLossRules[] = {{"prims.linear_cross_entropy", linear_cross_entropy_rule}, {"prims.with_forward", with_forward_rule}};
+// What a change of one element's loss is multiplied by, g being that of the reduced loss.
+Tensor mean_share(const GradientCall& c, const Tensor& x, const Tensor& g) {
+  return c.integer("reduction") == 1 ? div(g, count_of(x, {})) : g;
+}
+
+// As in PyTorch: the loss's logarithms are limited, and not their slopes, but for probabilities at 0 and 1.
+void binary_cross_entropy_rule(GradientCall& c) {
+  const Tensor x = c.tensor("self"), y = c.tensor("target");
+  Tensor g = c.cotangent();
+  if (c.has("weight") && c.wants("weight"))
+    c.set("weight", mul(mean_share(c, x, g), ops::call1("binary_cross_entropy", {x, y, std::monostate{}, Expr(0)})));
+  g = mean_share(c, x, g);
+  if (c.has("weight")) g = mul(g, c.tensor("weight"));
+  const Tensor rest = unary("neg", sub(x, 1.0));
+  if (c.wants("self")) c.set("self", mul(g, div(sub(x, y), ops::call1("clamp_min", {mul(rest, x), 1e-12}))));
+  if (c.wants("target")) c.set("target", mul(g, sub(log(rest), log(x))));
+}
+
+constexpr RuleRow kLossRules[] = {{"binary_cross_entropy", binary_cross_entropy_rule},
+                                  {"prims.linear_cross_entropy", linear_cross_entropy_rule},
+                                  {"prims.with_forward", with_forward_rule}};
 
 }  // namespace
 

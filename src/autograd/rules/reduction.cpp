@@ -26,7 +26,8 @@ void sum_rule(GradientCall& c) {
   c.set("self", expand(spread(c, g), sizes_of(c.tensor("self"))));
 }
 
-// The sum of squared differences from the mean does not change with the mean, so that a gradient needs no sum over its own terms.
+// The sum of squared differences from the mean does not change with the mean, so that a gradient needs no sum over its own terms. Standard
+// deviations have the gradient 0 where they are 0.
 void variance_rule(GradientCall& c) {
   const Tensor self = c.tensor("self");
   const Tensor x = is_complex(self.dtype()) ? self : cast_to(self, ops::compute_type(self.dtype()));
@@ -39,7 +40,12 @@ void variance_rule(GradientCall& c) {
   if (c.cotangents[0].defined()) {
     const double correction = correction_of(c) + (planted(GradientBug::VarianceCorrection) ? 1 : 0);
     const Tensor centred = sub(x, div(sum(x, dims, true), n));
-    gradient = mul(div(mul(part(0), 2.0), degrees_of_freedom(n, correction, part(0).dtype())), centred);
+    Tensor slope = mul(part(0), 2.0);
+    if (c.op().name.starts_with("std")) {
+      const Tensor deviation = cast_to(spread(c, c.results[0]), slope.dtype()), is_zero = compare("eq", deviation, 0.0);
+      slope = where(is_zero, zeros({}, slope.dtype()), div(part(0), where(is_zero, 1.0, deviation)));
+    }
+    gradient = mul(div(slope, degrees_of_freedom(n, correction, slope.dtype())), centred);
   }
   if (c.cotangents.size() > 1 && c.cotangents[1].defined() && !planted(GradientBug::MeanForgotten)) {
     const Tensor of_mean = expand(div(part(1), n), sizes_of(x));
@@ -173,6 +179,12 @@ constexpr RuleRow kReductionRules[] = {
     {"var_mean", variance_rule},
     {"var_mean.dim", variance_rule},
     {"var_mean.correction", variance_rule},
+    {"std", variance_rule},
+    {"std.dim", variance_rule},
+    {"std.correction", variance_rule},
+    {"std_mean", variance_rule},
+    {"std_mean.dim", variance_rule},
+    {"std_mean.correction", variance_rule},
     {"amax", extremum_rule},
     {"amin", extremum_rule},
     {"median", median_rule},

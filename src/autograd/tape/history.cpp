@@ -133,11 +133,14 @@ void cut_history(const Tensor& t) { t.impl()->grad = new_state(*t.impl()); }
 void check_writable(const Tensor& t, std::string_view name) {
   const TensorImpl& impl = *t.impl();
   if (!impl.grad) return;
+  const auto which = [&] { return to_string(TensorType{impl.dtype, {impl.sizes.begin(), impl.sizes.end()}, {}}); };
   TOROID_USER_CHECK(!impl.grad->asks,
-                    "{}: a leaf that requires gradients is written in place; do it within a NoGrad, or write to a clone() of it", name);
+                    "{}: a leaf that requires gradients, {}, is written in place; do it within a NoGrad, or write to a clone() of it", name,
+                    which());
   TOROID_USER_CHECK(
       !impl.grad->base || !impl.grad->base->asks,
-      "{}: a view of a leaf that requires gradients is written in place; do it within a NoGrad, or write to a clone() of the leaf", name);
+      "{}: a view of a leaf that requires gradients, {}, is written in place; do it within a NoGrad, or write to a clone() of the leaf",
+      name, which());
 }
 
 void set_written(const Tensor& t, GradEdge value, const std::source_location& where) {
