@@ -70,8 +70,37 @@ Opened open_for_reading(const std::filesystem::path& path) {
   return opened;
 }
 
+const char* advice(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free disk space, or choose another folder";
+    case EROFS:
+      return "choose a folder that can be written";
+    case EACCES:
+    case EPERM:
+      return "check the permissions of its folder";
+    case EISDIR:
+      return "a folder has that name: choose another";
+    default:
+      return "check the disk space and the permissions of its folder";
+  }
+}
+
 [[noreturn]] void write_failure(const std::filesystem::path& path, int error) {
-  fail<EnvironmentError>("cannot write \"{}\": {}; check the disk space and the permissions of its folder", path.string(), reason(error));
+  std::error_code ignored;
+  const std::filesystem::path folder = std::filesystem::absolute(path, ignored).parent_path();
+  if ((error == ENOENT || error == ENOTDIR) && !std::filesystem::is_directory(folder, ignored)) {
+    std::filesystem::path there = folder;  // what there is of its path
+    while (!std::filesystem::exists(there, ignored) && there.has_relative_path()) there = there.parent_path();
+    const bool is_folder = std::filesystem::is_directory(there, ignored);
+    const int refusal = !is_folder ? ENOTDIR : ::access(there.c_str(), W_OK) != 0 ? errno : 0;
+    if (refusal == 0)
+      fail<EnvironmentError>("cannot write \"{}\": the folder \"{}\" does not exist; create it", path.string(), folder.string());
+    fail<EnvironmentError>("cannot write \"{}\": the folder \"{}\" does not exist, and \"{}\" takes none: {}; {}", path.string(),
+                           folder.string(), there.string(), reason(refusal), is_folder ? advice(refusal) : "choose another path");
+  }
+  fail<EnvironmentError>("cannot write \"{}\": {}; {}", path.string(), reason(error), advice(error));
 }
 
 }  // namespace

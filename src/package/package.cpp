@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "base/files.h"
@@ -247,11 +248,29 @@ Tensors Package::constants_on(const Device& device) const {
   return out;
 }
 
+// A weight that no program reads may be given for every entry: a checkpoint has such.
+void Package::check_owner(const std::string& whose, const Tensors& given) const {
+  std::map<std::string, std::set<std::string>> readers;  // entries by weight
+  for (const Entry& e : manifest_.entries)
+    for (const Program& p : e.programs)
+      for (const std::string& weight : weights_of(manifest_, plan(p))) readers[weight].insert(e.name);
+  for (auto& [name, t] : given) {
+    const auto found = readers.find(name);
+    if (found == readers.end() || found->second.count(whose)) continue;
+    fail<UserError>(
+        "{}: the entry \"{}\" has no weight \"{}\": it is one of the entry \"{}\", which would change; give the weights of \"{}\" "
+        "alone, or name the entry that they are of (no entry: those of the whole package)",
+        source(), whose, name, fmt::join(found->second, "\", \""), whose);
+  }
+}
+
 void Package::swap_weights(const Tensors& tensors, const std::string& entry) {
   TOROID_USER_CHECK(!manifest_.weights.empty(),
                     "{}: its weights cannot be swapped; make it with toroid compile --swappable (PackageOptions::swappable)", source());
+  const std::string whose = entry.empty() ? entry : this->entry(entry).name;
   Tensors given;
-  for (auto& [name, t] : tensors) given[name_in_package(manifest_, entry.empty() ? entry : this->entry(entry).name, name)] = t;
+  for (auto& [name, t] : tensors) given[name_in_package(manifest_, whose, name)] = t;
+  if (!whose.empty() && manifest_.entries.size() > 1) check_owner(whose, given);
   std::lock_guard lock(mutex_);
   Tensors now = changed_;
   now.merge(constants());

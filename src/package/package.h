@@ -152,6 +152,8 @@ class Package {
   // Constants that loaded programs have in the memory of a device, by name.
   Tensors constants_on(const Device& device) const;
   void check_operations(const Entry& entry, const Program& p) const;
+  // UserError for a weight that other entries' programs read and this one's do not.
+  void check_owner(const std::string& whose, const Tensors& given) const;
 
   const std::shared_ptr<MappedFile> file_;
   const import::ZipArchive zip_;

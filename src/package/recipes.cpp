@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <set>
 
 #include "base/check.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "codegen/packing.h"
 #include "exec/load.h"
+#include "exec/steps.h"
 #include "exec/store.h"
 #include "graph/recipe.h"
 #include "ops/fold_batch_norm.h"
@@ -168,6 +168,36 @@ std::string name_in_package(const Manifest& m, const std::string& entry, const s
     return std::find(w.names.begin(), w.names.end(), whole) != w.names.end();
   });
   return is_there ? whole : name;
+}
+
+namespace {
+
+void add_constants(const exec::Plan& plan, std::set<std::string>& out) {
+  for (auto& b : plan.buffers)
+    if (!b.constant.empty()) out.insert(b.constant);
+  for (auto& i : plan.inputs)
+    if (!i.constant.empty()) out.insert(i.constant);
+  for (auto& step : plan.steps)
+    for (auto& block : exec::blocks_of(step)) add_constants(*block.plan, out);
+}
+
+}  // namespace
+
+std::set<std::string> weights_of(const Manifest& m, const exec::Plan& plan) {
+  std::set<std::string> constants, out;
+  add_constants(plan, constants);
+  std::vector<bool> reached(m.recipes.size());
+  for (auto& name : constants)
+    if (auto c = m.constants.find(name); c != m.constants.end() && c->second.recipe >= 0)
+      reached[static_cast<size_t>(c->second.recipe)] = true;
+  for (size_t i = m.recipes.size(); i-- > 0;) {  // each is made of those before it
+    if (!reached[i]) continue;
+    for (int part : m.recipes[i].of)
+      if (part >= 0) reached[static_cast<size_t>(part)] = true;
+    if (m.recipes[i].weight >= 0)
+      for (auto& name : m.weights[static_cast<size_t>(m.recipes[i].weight)].names) out.insert(name);
+  }
+  return out;
 }
 
 Tensors remade(const Manifest& m, const exec::Plan& calls, const Tensors& given, const Tensors& now, const std::string& source) {

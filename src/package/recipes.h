@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ class RecipesWriter {
 
 // The name that a weight of an entry's model has in the package: "ENTRY/NAME" where another entry has a different one of this name.
 std::string name_in_package(const Manifest& m, const std::string& entry, const std::string& name);
+
+// Names of the weights that the constants of a plan are made of.
+std::set<std::string> weights_of(const Manifest& m, const exec::Plan& plan);
 
 using Tensors = std::map<std::string, Tensor>;
 

@@ -1,6 +1,7 @@
 #include "base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -82,10 +83,31 @@ TEST_F(Files, RefusedWriteIsAnEnvironmentErrorThatNamesThePath) {
     write_file_atomic(dir_ / "no_folder" / "f", "x");
     FAIL() << "no exception";
   } catch (const EnvironmentError& error) {
-    EXPECT_NE(std::string(error.what()).find("no_folder/f\": No such file"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("no_folder\" does not exist; create it"), std::string::npos) << error.what();
   }
   write_file_atomic(dir_ / "f", "x");
   EXPECT_THROW(make_directories(dir_ / "f" / "sub"), EnvironmentError);
+}
+
+// What refuses is named, though the system's answer is that there is no such file.
+TEST_F(Files, WritesIntoFoldersThatCannotBeMadeSayWhy) {
+  const auto error_of = [](const std::filesystem::path& path) -> std::string {
+    try {
+      write_file_atomic(path, "x");
+    } catch (const EnvironmentError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  write_file_atomic(dir_ / "f", "x");
+  EXPECT_NE(error_of(dir_ / "f" / "a" / "b").find("/f\" takes none: Not a directory; choose another path"), std::string::npos)
+      << error_of(dir_ / "f" / "a" / "b");
+  EXPECT_EQ(error_of(dir_ / "a" / "b" / "c").find("disk space"), std::string::npos) << error_of(dir_ / "a" / "b" / "c");
+  struct statvfs sys {};
+  if (::statvfs("/sys/kernel", &sys) == 0 && (sys.f_flag & ST_RDONLY)) {
+    EXPECT_NE(error_of("/sys/kernel/none/c").find("Read-only file system; choose a folder that can be written"), std::string::npos)
+        << error_of("/sys/kernel/none/c");
+  }
 }
 
 TEST_F(Files, FullDiskIsAnEnvironmentError) {

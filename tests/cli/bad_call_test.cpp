@@ -152,7 +152,7 @@ TEST_F(BadCall, CachesThatCannotBeWritten) {
 }
 
 TEST_F(BadCall, ResultsThatCannotBeWritten) {
-  EXPECT_SAYS(run(good_ + " --outputs " + path("none/out.safetensors")), kEnvironment, "out.safetensors\": No such file or directory");
+  EXPECT_SAYS(run(good_ + " --outputs " + path("none/out.safetensors")), kEnvironment, "\" does not exist; create it");
   EXPECT_SAYS(run(good_ + " > /dev/full"), kEnvironment, "cannot write to the standard output: No space left on device");
 }
 

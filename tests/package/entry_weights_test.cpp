@@ -10,6 +10,7 @@
 #include "package/package.h"
 #include "package/swaps.h"
 #include "temp_folder.h"
+#include "toroid/control_flow.h"
 #include "toroid/ops.h"
 #include "toroid/package.h"
 #include "toroid/save_package.h"
@@ -102,6 +103,45 @@ TEST(EntryWeights, EqualOnesAreOne) {
   const Both both(Tensor::of(equal.to_vector(), equal.sizes()));
   EXPECT_TRUE(both.has("c1.bias"));
   EXPECT_FALSE(both.has("image/c1.bias"));
+}
+
+// Weights of another entry are refused where an entry is named, by C++, files, C and the command; those that both read are taken.
+TEST(EntryWeights, OfAnotherEntryAreRefused) {
+  const TempFolder folder;
+  const Tensor mine = full({3}, 2), theirs = full({4}, 3), both = full({1}, 5), outside = full({4}, 7);
+  save_package({{.name = "speech", .function = [&](const List& in) { return List{in[0] * mine + both}; }, .examples = {ones({3})}},
+                {.name = "detect",
+                 .function =
+                     [&](const List& in) {
+                       return List{cond(
+                                       sum(in[0]) > 0, [&] { return in[0] * theirs; }, [&] { return in[0] + theirs; }) +
+                                   both};
+                     },
+                 .examples = {ones({4})}}},
+               folder / "m.tpk", {.swappable = true, .weight_names = {{"a.bias", mine}, {"h0.bias", theirs}, {"scale", both}}});
+  const std::string path = folder / "m.tpk", file = folder / "w.safetensors";
+  const PackageFile package = PackageFile::open(path);
+  const auto speech = [&] { return package.session("speech").run({ones({3})})[0].to_vector()[0]; };
+  const auto detect = [&] { return package.session("detect").run({ones({4})})[0].to_vector()[0]; };
+  const std::string wanted = "the entry \"speech\" has no weight \"h0.bias\": it is one of the entry \"detect\"";
+  const auto refusal = [&] { return user_error([&] { package.swap_weights({{"h0.bias", outside}}, "speech"); }); };
+  EXPECT_TRUE(contains(refusal(), wanted)) << refusal();
+  save_tensors(file, {{"a.bias", full({3}, 4)}, {"h0.bias", outside}});
+  EXPECT_TRUE(contains(user_error([&] { package.swap_weights(file, "speech"); }), wanted));
+  toroid_package* c = nullptr;
+  ASSERT_EQ(toroid_package_open(path.c_str(), &c), TOROID_OK);
+  EXPECT_EQ(toroid_package_swap_weights_file_of(c, "speech", file.c_str()), TOROID_USER_ERROR);
+  EXPECT_TRUE(contains(toroid_last_error(), wanted)) << toroid_last_error();
+  toroid_package_close(c);
+  EXPECT_EQ(speech(), 7);
+  EXPECT_EQ(detect(), 8) << "nothing has changed";
+
+  package.swap_weights({{"h0.bias", outside}}, "detect");
+  package.swap_weights({{"scale", full({1}, 6)}}, "speech");
+  EXPECT_EQ(speech(), 8);
+  EXPECT_EQ(detect(), 13);
+  package.swap_weights(file);  // those of the whole package
+  EXPECT_EQ(speech(), 10);
 }
 
 // Two entries of one model, and one that differs: what the two have is one weight of two names.
