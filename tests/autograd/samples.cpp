@@ -112,7 +112,7 @@ void add_losses(const Add& add) {
     for (const char* op : {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}) add(op, {x, y, r});
     for (const double p : {1.0, 2.0}) add("multi_margin_loss", {x, classes, p, 0.3, weight, r});
     add("binary_cross_entropy", {p, t, floats({4, 5}, 0.5, 2), r});
-    add("binary_cross_entropy_with_logits", {p, t, floats({4, 5}, 0.5, 2), floats({5}, 0.5, 2), r});
+    add("binary_cross_entropy_with_logits", {p, t, floats({4, 5}, 0.5, 2), weight, r});
     for (const Expr& ignored : {Expr(-100), Expr(1)}) {
       add("nll_loss", {log_p, classes, weight, r, ignored});
       add("cross_entropy_loss", {x, classes, weight, r, ignored, 0.1});
