@@ -6,6 +6,7 @@
 #include "autograd/differentiate.h"
 #include "autograd/function_trace.h"
 #include "base/check.h"
+#include "graph/decided_views.h"
 #include "graph/pass.h"
 #include "tensor/grad_state.h"
 #include "toroid/grad.h"
@@ -129,6 +130,7 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
   if (!by.empty()) refuse_forgotten(g, by, by_inputs);
   refuse_kept(trace);
   refuse_sizes_of_data(g);
+  graph::decide_written_views(g, [&](const sym::Relation& r, const std::string&) { return trace.decide(r); });
   for (auto& guard : g.guards) below.require(guard, guard.is_requirement() ? guard.error : "sizes of a function that is differentiated");
   const graph::PassRow functionalize = graph::find_pass("functionalize");
   const auto functional = graph::run_passes(graph::clone(g), std::span(&functionalize, 1));

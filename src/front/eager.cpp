@@ -16,6 +16,7 @@
 #include "front/eager_region.h"
 #include "graph/bind.h"
 #include "graph/recorder.h"
+#include "graph/writes.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
 #include "ops/cuda_kernels.h"
@@ -146,10 +147,11 @@ bool is_large(const ops::Op& op, const CallArgs& args) {
 }
 
 // Operations that write more than their first argument, and those of users: what they are made of is called by itself. So it is with
-// random numbers and training statistics, which no program of one operation draws or writes.
+// random numbers and training statistics, which no program of one operation draws or writes, and with results that share memory with
+// arguments, as a program's are new.
 bool runs_as_parts(const ops::Op& op) {
   if (ops::is_opaque(op)) return false;
-  if (ops::is_custom(op) || (graph::is_mutating(op) && !op.inplace_of)) return true;
+  if (ops::is_custom(op) || op.may_alias || (graph::is_mutating(op) && !op.inplace_of)) return true;
   const bool statistics = op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
   return op.decompose && (op.random || statistics);
 }
@@ -236,7 +238,14 @@ std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, cons
   if (graph::is_control_flow(op)) return run_control_flow(op, args, graph::regions_of_call(op), {});
   if (EagerRegion* region = EagerRegion::current()) return region->call(op, args, where, [&] { return call(op, args, where); });
   const bool taped = autograd::touches_tape(args);
-  const auto call = [&] { return taped ? call_taped(op, std::move(args), where) : call_part(op, std::move(args), where); };
+  const auto call = [&] {
+    if (ops::writes_arguments(op) && !graph::writes_one_value(op))
+      graph::for_each_written(op, args, [&](const Tensor& t) {
+        const bool overlap = t.defined() && !is_proxy(t) && graph::elements_overlap(t.sizes(), t.strides());
+        if (overlap) fail<UserError>(graph::kOverlapError, ops::plain_name(op));
+      });
+    return taped ? call_taped(op, std::move(args), where) : call_part(op, std::move(args), where);
+  };
   if (parts_running) return call();
   return ops::checked_call(op, where, call);
 }
@@ -256,7 +265,7 @@ std::vector<Tensor> EagerDispatcher::call_part(const ops::Op& op, CallArgs args,
       TOROID_USER_CHECK(!is_proxy(t), "{}: a tensor of a trace is used outside of the function that is traced", op.name);
       return t;
     });
-  if (op.index_map && op.schema.params[0].alias) {
+  if (graph::is_alias_view(op)) {
     auto views = ops::strided_view(op, args);
     if (op.name == "detach") autograd::cut_history(views[0]);  // also of memory that may have a history later
     return views;

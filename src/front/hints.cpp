@@ -7,6 +7,7 @@
 
 #include "base/options.h"
 #include "front/taped_function.h"
+#include "graph/writes.h"
 
 namespace toroid::front {
 namespace {
@@ -21,8 +22,7 @@ bool is_product(const ops::Op& op) {
 
 // What a value is a view of.
 const graph::Value* base_of(const graph::Value* v) {
-  while (v->producer && v->producer->op->index_map && v->producer->op->schema.params[0].alias)
-    v = std::get<graph::Value*>(v->producer->args[0]);
+  while (v->producer && graph::is_alias_view(*v->producer->op)) v = std::get<graph::Value*>(v->producer->args[0]);
   return v;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "front/eager_region.h"
+#include "graph/writes.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
 
@@ -12,8 +13,7 @@ namespace {
 
 // Whether v is in the memory of an input: that itself, or a view of it.
 bool is_of_input(const graph::Value* v) {
-  while (v->producer && v->producer->op->index_map && v->producer->op->schema.params[0].alias)
-    v = std::get<graph::Value*>(v->producer->args[0]);
+  while (v->producer && graph::is_alias_view(*v->producer->op)) v = std::get<graph::Value*>(v->producer->args[0]);
   return !v->producer;
 }
 

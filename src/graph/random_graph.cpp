@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "graph/bind.h"
+#include "graph/passes/passes.h"
 #include "graph/random_generator.h"
 
 namespace toroid::graph {
@@ -129,6 +130,10 @@ void RandomGenerator::attempt() {
     for (auto& d : made) fine = fine && d.t.defined() && d.t.dim() <= 5;
     for (auto& d : made)
       if (auto n = numel(sizes_of(d.t)).maybe_constant()) fine = fine && *n <= 20000;
+    // A write may want a view before it to be decided, which open sizes refuse.
+    if (fine && std::any_of(graph_->nodes.begin() + static_cast<std::ptrdiff_t>(nodes), graph_->nodes.end(),
+                            [](auto& n) { return is_mutating(*n->op); }))
+      functionalize(*graph_);
     if (fine) {
       pool_.insert(pool_.end(), made.begin(), made.end());
       return;

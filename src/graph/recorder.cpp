@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "graph/custom.h"
+#include "graph/decided_views.h"
 #include "graph/known_sizes.h"
 #include "graph/region_call.h"
 #include "graph/sharing.h"
@@ -62,6 +63,11 @@ std::optional<bool> follows(const std::vector<sym::Guard>& guards, const sym::Re
 }
 
 }  // namespace
+
+std::optional<bool> known_by_guards(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
+  if (const auto k = sym::known(r)) return k;
+  return follows(guards, r);
+}
 
 void Recorder::set_hint(const std::string& symbol, int64_t value) {
   hints_[symbol] = value;
@@ -203,7 +209,11 @@ void Recorder::forget_call(size_t guards, size_t symbols) {
 }
 
 std::vector<Tensor> Recorder::record(const ops::Op& op, CallArgs args, const std::source_location& where) {
-  if (op.decompose && expand_ && !op.inplace_of) {
+  // Who looks for the memory of a value sees views alone, so that a composite which may give (a view of) an argument is no node. What
+  // draws random numbers stays one: whether it gives its argument is up to its flags.
+  if (op.decompose && !op.inplace_of && (expand_ || (op.may_alias && !op.random))) {
+    const std::string line = where_.empty() && !expand_ ? ops::place_text(where) : std::string();
+    const ops::PlaceScope parts_are_called_there(line);
     DispatchScope scope(*this);
     return op.decompose(ops::CallReader(op, args));
   }

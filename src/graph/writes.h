@@ -6,7 +6,8 @@
 
 namespace toroid::graph {
 
-inline bool is_alias_view(const ops::Op& op) { return op.index_map && op.schema.params[0].alias; }
+// Its results share memory with its first argument (rows without the mark, such as view_copy, are copies).
+inline bool is_alias_view(const ops::Op& op) { return (op.index_map || op.write_back) && op.schema.params[0].alias; }
 
 // The value whose memory v lies in: v, seen through views and writes.
 inline const Value* memory_of(const Value* v) {
@@ -30,6 +31,25 @@ void for_each_written(const ops::Op& op, const std::vector<Arg<T>>& args, F&& f)
     if (const T* t = written ? std::get_if<T>(&args[i]) : nullptr) f(*t);
   }
 }
+
+// Whether more than one element lies at one place, in a way that strides show: PyTorch refuses to write to such tensors. Open strides and
+// sizes are taken for none that do.
+template <class Sizes, class Strides>
+bool elements_overlap(const Sizes& sizes, const Strides& strides) {
+  bool overlap = false;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == typename Sizes::value_type(0)) return false;
+    overlap = overlap || (strides[d] == typename Strides::value_type(0) && !(sizes[d] == typename Sizes::value_type(1)));
+  }
+  return overlap;
+}
+// A write of one value, which all elements at one place may get.
+inline bool writes_one_value(const ops::Op& op) {
+  const std::string_view stem = std::string_view(op.name).substr(0, op.name.find('.'));
+  return stem == "fill_" || stem == "zero_";
+}
+inline constexpr const char* kOverlapError =
+    "{}: more than one element of the tensor that is written lies at one place in memory (it was expanded); clone() it first";
 
 // The arguments of a call that writes within a NoGrad: detach(t) in place of each tensor that may have a gradient, so that what is written
 // keeps the history that it had.

@@ -173,6 +173,9 @@ struct Op {
   bool divides = false;            // pointwise, by its second parameter; where integers are divided by 0 that is a UserError on CPUs
   const Op* primal = nullptr;      // the pointwise row whose derivative by its parameter number primal_param this one is (ops/derivative.h)
   size_t primal_param = 0;
+  // Composites of which a result may be an argument, or a view of one: those whose schema says so, and others of which ATen's does not.
+  // Writes to the result are writes to the argument, so that such a call is always that of its parts.
+  bool may_alias = false;
   // Kept whole where a template exists (attention); decomposed elsewhere.
   bool has_template = false;
   double domain_lo = -3, domain_hi = 3;  // operand values for generated samples

@@ -287,7 +287,7 @@ std::vector<Tensor> evaluate(const Op& row, CallArgs args) {
 }
 
 std::vector<Tensor> ReferenceDispatcher::call(const Op& op, CallArgs args, const std::source_location&) {
-  if (op.index_map && op.schema.params[0].alias) return strided_view(op, args);  // functions write through them
+  if ((op.index_map || op.write_back) && op.schema.params[0].alias) return strided_view(op, args);  // functions write through them
   auto results = evaluate(op, args);
   if (op.inplace_of) {
     copy_elements(results[0], std::get<Tensor>(args[0]));

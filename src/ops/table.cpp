@@ -7,8 +7,25 @@
 
 namespace toroid::ops {
 
+// Conditions are masks, as in PyTorch: a condition of numbers is most often another tensor that was given in its place. That of where() may
+// be of bytes.
+void check_masks(const MetaCall& c) {
+  const Op& op = c.op();
+  uint32_t bit = 1;
+  for (size_t i = 0; i < c.args().size(); ++i) {
+    if (op.schema.params[i].type != ParamType::Tensor) continue;
+    const auto* mask = op.bool_operands & bit ? std::get_if<const TensorType*>(&c.args()[i]) : nullptr;
+    bit <<= 1;
+    if (!mask || !*mask) continue;
+    const DType t = (*mask)->dtype;
+    TOROID_USER_CHECK(is_bool(t) || (t == DType::U8 && !op.name.starts_with("masked_fill")), "{}: expected a bool mask, got {}",
+                      plain_name(op), name_of(t));
+  }
+}
+
 void pointwise_meta(MetaCall& c) {
   const Op& op = c.op();
+  if (op.bool_operands) check_masks(c);
   std::vector<Expr> sizes;
   const TensorType* first = nullptr;
   auto join = [&](const TensorType* t) {
@@ -66,6 +83,7 @@ Op& Table::view(std::string_view schema, Meta meta, IndexMap map, WriteBack writ
 Op& Table::composite(std::string_view schema, Decompose decompose) {
   Op& op = add(schema);
   op.decompose = decompose;
+  op.may_alias = std::any_of(op.schema.params.begin(), op.schema.params.end(), [](auto& p) { return p.alias && !p.mutated; });
   return op;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/decided_views.h"
 #include "graph/stand_in.h"
 #include "graph/writes.h"
 #include "ops/autocast.h"
@@ -306,7 +307,23 @@ void Tracer::read_elements(const Tensor& t, std::string_view what, const std::so
                           written ? "the function has written" : "changes between calls"));
 }
 
+// Before the guards are settled: functionalization comes later, when nobody knows the sizes at hand.
+void Tracer::decide_written_views() {
+  graph::decide_written_views(*graph_, [&](const sym::Relation& r, const std::string& place) {
+    sym::for_each_symbol(r.a - r.b, [&](const Expr& s) {
+      TOROID_USER_CHECK(origins_.count(s.node()->name),
+                        "{}: whether this is a view or a copy depends on the size {}, which data tells, and its memory is written later; "
+                        "clone() the operand first, or write before",
+                        place, s.node()->name);
+    });
+    const bool truth = recorder_->decide(r);
+    note_guards(fmt::format("{}, whose memory is written later,", place));
+    return truth;
+  });
+}
+
 Segment Tracer::take_segment(std::string reason, std::vector<Device> output_devices) {
+  decide_written_views();
   Segment s;
   s.output_devices = std::move(output_devices);
   for (size_t i = 0; i < lifted_.size(); ++i)

@@ -97,6 +97,7 @@ class Tracer : public Dispatcher, public ElementReader, public graph::Outside {
   void note_written(const Tensor& t);
   void note_guards(const std::string& place);
   void noting_guards(const std::string& place, const std::function<void()>& record);
+  void decide_written_views();
   Segment take_segment(std::string reason, std::vector<Device> output_devices);
   int64_t hint_of(const Expr& e) const;
 

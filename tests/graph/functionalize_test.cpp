@@ -181,6 +181,33 @@ TEST(Functionalize, ReshapeOfATransposedTensorIsACopy) {
   })");
 }
 
+// Nobody knows the sizes at hand, and no program is right for all: a copy would lose the write without a word.
+TEST(Functionalize, WritesToWhatIsAViewAtSomeSizesAreRefused) {
+  const auto text = [](const std::string& sizes, const std::string& written) {
+    return "graph \"t\"(%x: f32[s0, s1]) symbols(s0 in 2..100, " + sizes + R"() {
+    %a: f32[s0, s1] = add.Tensor(%x, 1)
+    %c: f32[s0, 2] = slice.Tensor(%a, dim=1, start=0, end=2)
+    %f: f32[2*s0] = reshape(%c, shape=[2*s0])
+    %m: f32[2*s0] = mul_.Tensor()" +
+           written + R"(, 2)
+    return %a, %f
+  })";
+  };
+  const std::string copies = text("s1 in 3..100", "%f");  // for certain
+  const auto g = parse(copies);
+  EXPECT_NE(functionalize(*g), nullptr);
+  try {
+    functionalize(*parse(text("s1 in 2..100", "%f")));
+    ADD_FAILURE() << "a view at some sizes was written";
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("reshape"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("clone()"), std::string::npos) << e.what();
+  }
+  std::string elsewhere = text("s1 in 2..100", "%z");  // what nobody sees through the view
+  elsewhere.replace(elsewhere.find("    %m"), 4, "    %z: f32[2*s0] = clone(%f)\n    ");
+  EXPECT_NE(functionalize(*parse(elsewhere)), nullptr);
+}
+
 TEST(Functionalize, CompositesThatReturnTheirArgumentAreAliases) {
   check(R"(graph "t"(%x: f32[3]) {
     %s: f32[3] = to.dtype(%x, dtype=f32)

@@ -8,6 +8,7 @@
 #include "autograd/function_trace.h"
 #include "autograd/tape/record.h"
 #include "base/check.h"
+#include "graph/decided_views.h"
 #include "graph/effects.h"
 #include "graph/pass.h"
 #include "ops/call_errors.h"
@@ -46,6 +47,7 @@ struct Traced {
     }
     operands = trace.originals();
     device = trace.device();
+    graph::decide_written_views(g, [&](const sym::Relation& r, const std::string&) { return trace.decide(r); });
     const graph::PassRow functionalize = graph::find_pass("functionalize");
     graph = graph::run_passes(graph::clone(g), std::span(&functionalize, 1));
   }

@@ -11,7 +11,7 @@
 namespace toroid::autograd {
 namespace {
 
-bool is_view(const ops::Op& op) { return op.index_map && op.schema.params[0].alias; }
+bool is_view(const ops::Op& op) { return (op.index_map || op.write_back) && op.schema.params[0].alias; }
 
 // Which of a call's tensors are to get gradients, and where these go.
 struct Wanted {

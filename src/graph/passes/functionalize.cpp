@@ -6,11 +6,15 @@
 #include "base/check.h"
 #include "base/mutants.h"
 #include "graph/custom.h"
+#include "graph/decided_views.h"
+#include "graph/known_sizes.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 #include "graph/sharing.h"
+#include "graph/writes.h"
 #include "ops/custom_marks.h"
 #include "ops/opaque.h"
+#include "ops/strided_view.h"
 
 namespace toroid::graph {
 namespace {
@@ -18,6 +22,7 @@ namespace {
 // A tensor of the old program: memory of its own (no parent), or a view of the parent's memory. `value` is its contents as of
 // `generation`; it is stale once the root's generation has moved on, and then read() makes it anew from the parent.
 // Most are results of nodes that are copied as they are, and written by nobody: their tensors are made when someone asks.
+using ViewCall = std::pair<int, int>;  // the node that calls it, and which of the node's such calls it is
 struct Slot {
   Slot* parent = nullptr;
   Slot* root = nullptr;
@@ -27,6 +32,8 @@ struct Slot {
   const Value* copied = nullptr;  // the old value whose copy is the first contents, until `value` is set
   Tensor value, handle;
   int generation = 0;
+  Slot* maybe_of = nullptr;                  // roots: what this is a view of at some sizes, and a copy at others
+  ViewCall call = {};                        // of such a root
   int input = -1;                            // roots: the graph input whose memory it is
   bool dense = false;                        // the strides are those of its sizes
   std::optional<std::vector<Expr>> strides;  // nullopt: not expressible
@@ -53,11 +60,9 @@ std::vector<Expr> row_major_strides(const std::vector<Expr>& sizes) {
   return out;
 }
 
-// Its results share memory with its first argument (rows without the mark, such as view_copy, are copies).
-bool is_alias_view(const ops::Op& op) { return (op.index_map || op.write_back) && op.schema.params[0].alias; }
 // Views where the layout allows it, copies elsewhere.
 bool may_copy(const ops::Op& op) {
-  static const std::set<std::string_view>& names = *new std::set<std::string_view>{"contiguous", "reshape", "flatten.using_ints"};
+  static const std::set<std::string_view>& names = *new std::set<std::string_view>{"contiguous", "reshape", "flatten.using_ints", "view"};
   return names.count(op.name) > 0;
 }
 bool is_expand(const ops::Op& op) { return op.name == "expand" || op.name == "broadcast_to"; }
@@ -76,9 +81,14 @@ bool updates_statistics(const ops::Op& op, const std::vector<Arg<T>>& args) {
   return training && *training && std::holds_alternative<T>(at("running_mean")) && std::holds_alternative<T>(at("running_var"));
 }
 
+using Decide = std::function<bool(const sym::Relation&, const std::string& place)>;
+
 class Functionalizer : public Dispatcher {
  public:
-  explicit Functionalizer(const Graph& g) : old_(g), out_(g), at_(g.values.size()) {
+  // decided: the calls of views that are copies at some sizes, of which it must be known what they are, as what they share is written.
+  // Without `decide` that is an error. Both outlive this.
+  Functionalizer(const Graph& g, const std::set<ViewCall>& decided, const Decide& decide)
+      : old_(g), out_(g), at_(g.values.size()), decided_(decided), decide_(decide) {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       Slot& s = add_copied(g.inputs[i].value);
       s.input = static_cast<int>(i);
@@ -89,6 +99,7 @@ class Functionalizer : public Dispatcher {
   std::unique_ptr<Graph> run() {
     for (auto& n : old_.nodes) {
       where_ = n->where;
+      call_ = {call_.first + 1, 0};
       out_.recorder().stand_in_for(*n);
       record(*n);
     }
@@ -101,6 +112,9 @@ class Functionalizer : public Dispatcher {
     out_.graph().outputs = std::move(outputs);
     return out_.finish_without_outputs();
   }
+
+  // Calls that must be decided, too.
+  const std::set<ViewCall>& undecided() const { return undecided_; }
 
   // Called for nodes, and for the parts of composites whose results share memory with their arguments.
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
@@ -215,10 +229,13 @@ class Functionalizer : public Dispatcher {
   void write(Slot& s, Tensor value, bool detached = false) {
     if (detached && (is_float(value.dtype()) || is_complex(value.dtype())))
       value = out_.recorder().call(ops::get("prims.with_history"), {read(s), value}, std::source_location::current()).at(0);
-    if (s.parent) {
-      TOROID_USER_CHECK(!is_expand(*s.view),
-                        "{}: a tensor made by {} ({}) is written in place, but its elements share memory; clone it first", where_,
+    if (s.parent && is_expand(*s.view)) {
+      // All elements at one place have one value where they are written at once: another write to some of them has none to show.
+      TOROID_USER_CHECK(&s == written_,
+                        "{}: a part of a tensor made by {} ({}) is written in place, but its elements share memory; clone it first", where_,
                         s.view->name, s.where);
+      write(*s.parent, unexpanded(value, sizes_of(*s.parent)), detached);
+    } else if (s.parent) {
       TOROID_USER_CHECK(s.view->write_back, "{}: a tensor made by {} ({}) is written in place, which is not supported; clone it first",
                         where_, s.view->name, s.where);
       CallArgs args = s.view_args;
@@ -226,9 +243,32 @@ class Functionalizer : public Dispatcher {
       write(*s.parent, s.view->write_back(ops::CallReader(*s.view, args), s.view_result, value), detached || s.view->name == "detach");
     } else {
       ++s.generation;
+      note_written(s);
     }
     s.value = value;
     s.generation = s.root->generation;
+  }
+
+  // The first of the elements that are at one place.
+  Tensor unexpanded(Tensor value, const std::vector<Expr>& sizes) {
+    while (value.dim() > static_cast<int64_t>(sizes.size())) value = ops::call1("select.int", {value, Expr(0), Expr(0)});
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (sizes[d] == Expr(1) && !(value.size(static_cast<int64_t>(d)) == SymInt(1)))
+        value = ops::call1("slice.Tensor", {value, Expr(static_cast<int64_t>(d)), Expr(0), Expr(1), Expr(1)});
+    return value;
+  }
+
+  // Of all memory that may be this one, it must be known whether it is.
+  void note_written(const Slot& root) {
+    std::set<const Slot*> reached = {&root};
+    for (size_t before = 0; before != reached.size();) {
+      before = reached.size();
+      for (const Slot* s : maybe_views_) {
+        if (!reached.count(s) && !reached.count(s->maybe_of->root)) continue;
+        reached.insert(s), reached.insert(s->maybe_of->root);
+        undecided_.insert(s->call);
+      }
+    }
   }
 
   Tensor mutate(const ops::Op& op, CallArgs args, const std::source_location& where) {
@@ -250,11 +290,15 @@ class Functionalizer : public Dispatcher {
   void store(Slot& target, Tensor result, const ops::Op& op) {
     DispatchScope scope(out_.recorder());  // where parts of composites are recorded, calls come here otherwise
     auto sizes = sizes_of(target);
+    const auto& strides = strides_of(target);
+    if (strides && elements_overlap(sizes, *strides) && !writes_one_value(op))
+      fail<UserError>("{}: {}", where_, fmt::format(kOverlapError, ops::plain_name(op)));
     bool fits = result.dim() == static_cast<int64_t>(sizes.size());
     for (size_t d = 0; fits && d < sizes.size(); ++d) fits = result.size(static_cast<int64_t>(d)) == SymInt(sizes[d]);
     TOROID_USER_CHECK(fits, "{}: {} gives {}, which does not fit into the {} that it is to be written to", where_, op.name,
                       to_string(result), to_string(value_in(target)));
     if (const DType own = value_in(target).dtype(); result.dtype() != own) result = ops::call1("_to_copy", {result, own});
+    written_ = &target;
     write(target, result);
   }
 
@@ -321,13 +365,30 @@ class Functionalizer : public Dispatcher {
     bool row_major = parent.dense || is_row_major(sizes_of(parent), parent.strides);
     if (op.name == "contiguous" && row_major) return {source};
     auto results = record(op, args, where);
-    if (op.name == "contiguous") return as_roots(results);
+    ops::ViewLayout layout;
+    if (may_copy(op) && !row_major) {
+      const ViewCall call = {call_.first, call_.second++};
+      layout = layout_of(op, parent, results[0], call);
+      if (layout.sharing == ops::Sharing::Unknown && op.name == "view" && decided_.count(call)) layout.sharing = ops::Sharing::View;
+      if (op.name == "contiguous" && layout.sharing == ops::Sharing::View) return {source};
+      if (layout.sharing != ops::Sharing::View) {
+        auto copies = as_roots(results);
+        if (layout.sharing == ops::Sharing::Unknown) {
+          Slot& s = slot(copies[0]);
+          s.maybe_of = &parent;
+          s.call = call;
+          maybe_views_.push_back(&s);
+        }
+        return copies;
+      }
+    }
     if (is_expand(op) && results[0].sym_sizes().size() == source.sym_sizes().size() && value_of(results[0])->type.sizes == sizes_of(parent))
       return {source};
     std::vector<Tensor> out;
     for (size_t i = 0; i < results.size(); ++i) {
-      auto strides = view_strides(op, args, parent, i, results[i], row_major);
-      if (may_copy(op) && !strides) return as_roots(results);
+      auto strides =
+          may_copy(op) && !row_major ? std::optional(std::move(layout.strides)) : view_strides(op, args, parent, i, results[i], row_major);
+      if (strides && strides->size() != results[i].sym_sizes().size()) strides.reset();
       Slot& s = slots_.emplace_back();
       s.parent = &parent;
       s.root = parent.root;
@@ -348,6 +409,30 @@ class Functionalizer : public Dispatcher {
     return results;
   }
 
+  // Of what may be a copy. Where the strides of the parent cannot be written down, nobody knows.
+  ops::ViewLayout layout_of(const ops::Op& op, Slot& parent, const Tensor& result, const ViewCall& call) {
+    const auto& strides = strides_of(parent);
+    const std::string place = fmt::format("{} ({})", op.name, where_);
+    const bool must_know = decided_.count(call) > 0;
+    const ops::Ask ask = [&](const sym::Relation& r) -> std::optional<bool> {
+      if (const auto k = known_by_guards(out_.graph().guards, r)) return k;
+      if (!must_know || !decide_) return std::nullopt;
+      const bool truth = decide_(r, place);
+      out_.graph().guards.push_back(truth ? r : opposite(r));
+      return truth;
+    };
+    std::vector<Expr> sizes;
+    for (auto& s : result.sym_sizes()) sizes.push_back(s.expr());
+    ops::ViewLayout layout = !strides                  ? ops::ViewLayout{}
+                             : op.name == "contiguous" ? ops::ViewLayout{ops::contiguous_sharing(sizes, *strides, ask)}
+                                                       : ops::reshaped_layout(sizes_of(parent), *strides, sizes, ask);
+    if (layout.sharing != ops::Sharing::Unknown || !must_know || op.name == "view") return layout;
+    fail<UserError>(
+        "{} ({}): whether this is a view of {} or a copy depends on the open sizes, and one of both is written later, so that no program is "
+        "right for all sizes. Fix the sizes that are named (without mark_dynamic), write before this operation, or clone() its operand first",
+        op.name, where_, to_string(value_in(parent)));
+  }
+
   // Strides of a view in the memory of its root, where they can be written down.
   std::optional<std::vector<Expr>> view_strides(const ops::Op& op, const CallArgs& args, Slot& parent, size_t result, const Tensor& t,
                                                 bool row_major) {
@@ -357,6 +442,7 @@ class Functionalizer : public Dispatcher {
         *new std::set<std::string_view>{"view",    "reshape",     "flatten.using_ints", "unflatten.int", "unsqueeze",
                                         "squeeze", "squeeze.dim", "squeeze.dims",       "view_as_real",  "view_as_complex"};
     if (row_major && keep_order.count(op.name)) return row_major_strides(sizes);
+    if (op.name == "as_strided") return ops::CallReader(op, args).exprs("stride");
     if (!strides_of(parent) || !op.index_map) return std::nullopt;
     TensorType type{value_in(parent).dtype(), sizes_of(parent), {}};
     std::vector<Arg<const TensorType*>> types;
@@ -422,15 +508,42 @@ class Functionalizer : public Dispatcher {
   std::deque<Slot> slots_;
   std::vector<Slot*> at_;  // by the number of the old value
   ByCall<bool> shares_memory_;
+  const std::set<ViewCall>& decided_;
+  const Decide& decide_;
+  std::set<ViewCall> undecided_;
+  std::vector<const Slot*> maybe_views_;
+  ViewCall call_ = {};
+  const Slot* written_ = nullptr;  // by the operation that is made functional
   std::string where_;
 };
 
 }  // namespace
 
-std::unique_ptr<Graph> functionalize(const Graph& g) {
+namespace {
+
+bool has_writes(const Graph& g) {
   auto writes = [](const auto& n) { return is_mutating(*n->op) || updates_statistics(*n->op, n->args) || ops::is_registered(*n->op); };
-  if (std::none_of(g.nodes.begin(), g.nodes.end(), writes)) return nullptr;
-  return Functionalizer(g).run();
+  return std::any_of(g.nodes.begin(), g.nodes.end(), writes);
+}
+
+// A write tells that a view before it must be decided: the program is made again then. Each time more are.
+std::unique_ptr<Graph> functional(const Graph& g, const Decide& decide) {
+  for (std::set<ViewCall> decided;;) {
+    Functionalizer f(g, decided, decide);
+    auto out = f.run();
+    const size_t before = decided.size();
+    decided.insert(f.undecided().begin(), f.undecided().end());
+    if (decided.size() == before) return out;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> functionalize(const Graph& g) { return has_writes(g) ? functional(g, {}) : nullptr; }
+
+void decide_written_views(const Graph& g, const Decide& decide) {
+  const bool may_be_copies = std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return may_copy(*n->op) || n->op->decompose; });
+  if (may_be_copies && !g.symbols.empty() && has_writes(g)) functional(g, decide);
 }
 
 }  // namespace toroid::graph

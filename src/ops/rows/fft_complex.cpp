@@ -120,10 +120,16 @@ void add_complex_rows(Table& t) {
     return {part(x, 1)};
   });
   unary_rows(
-      t, {"_conj", "conj", "_conj_physical", "conj_physical", "_conj_copy"}, Promote::KeepFirst, [](F f) { return f[0]; },
-      [](Z z) { return std::conj(z[0]); });
-  unary_rows(
-      t, {"resolve_conj", "resolve_neg"}, Promote::KeepFirst, [](F f) { return f[0]; }, [](Z z) { return z[0]; });
+      t, {"_conj", "_conj_physical", "_conj_copy"}, Promote::KeepFirst, [](F f) { return f[0]; }, [](Z z) { return std::conj(z[0]); });
+  // Real numbers are their conjugates: the tensor itself.
+  for (const char* schema : {"conj(Tensor(a) self) -> Tensor(a)", "conj_physical(Tensor self) -> Tensor"})
+    t.composite(schema, [](const CallReader& c) -> std::vector<Tensor> {
+       Tensor x = c.tensor("self");
+       return {is_complex(x.dtype()) ? call1("_conj_physical", {x}) : x};
+     }).may_alias = true;
+  for (const char* name : {"resolve_conj", "resolve_neg"})
+    t.composite(fmt::format("{}(Tensor(a) self) -> Tensor(a)", name),
+                [](const CallReader& c) -> std::vector<Tensor> { return {c.tensor("self")}; });
   unary_rows(t, {"_neg_view", "_neg_view_copy"}, Promote::KeepFirst, negated, [](Z z) { return -z[0]; });
   t.composite("polar(Tensor abs, Tensor angle) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
     Tensor r = c.tensor("abs"), a = c.tensor("angle");

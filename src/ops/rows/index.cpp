@@ -300,13 +300,19 @@ Results put_flat(const CallReader& c) {
       forms::view(call1("index_put", {forms::flat(self), std::vector<Tensor>{index}, source, c.at("accumulate")}), forms::sizes_of(self))};
 }
 
+void check_mask(const CallReader& c) {
+  const DType t = c.tensor("mask").dtype();
+  TOROID_USER_CHECK(is_bool(t), "{}: expected a bool mask, got {}", c.op().name, name_of(t));
+}
 Results masked_select(const CallReader& c) {
+  check_mask(c);
   Tensor self = c.tensor("self"), mask = c.tensor("mask");
   auto sizes = forms::broadcast_sizes(self, mask);
   if (sizes.empty()) sizes = {Expr(1)};
   return {call1("index.Tensor", {forms::expand(self, sizes), std::vector<Tensor>{forms::expand(mask, sizes)}})};
 }
 Results masked_scatter(const CallReader& c) {
+  check_mask(c);
   Tensor self = c.tensor("self"), source = forms::cast_to(c.tensor("source"), self.dtype());
   auto sizes = forms::broadcast_sizes(self, c.tensor("mask"));
   Tensor mask = forms::expand(c.tensor("mask"), sizes);

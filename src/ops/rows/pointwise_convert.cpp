@@ -50,10 +50,10 @@ void add_cast_rows(Table& t) {
       "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
       [](const CallReader& c) -> std::vector<Tensor> { return {converted(c, c.tensor("other").dtype())}; });
   t.composite("type_as(Tensor self, Tensor other) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
-    Tensor x = c.tensor("self");
-    DType to = c.tensor("other").dtype();
-    return {x.dtype() == to ? x : call1("_to_copy", {x, to})};
-  });
+     Tensor x = c.tensor("self");
+     DType to = c.tensor("other").dtype();
+     return {x.dtype() == to ? x : call1("_to_copy", {x, to})};
+   }).may_alias = true;
   t.composite("prims.convert_element_type(Tensor a, ScalarType dtype) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
     return {call1("_to_copy", {c.tensor("a"), *c.dtype("dtype")})};
   });

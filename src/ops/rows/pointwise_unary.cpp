@@ -97,8 +97,11 @@ void add_sign_rows(Table& t) {
   angle.meta = real_result_meta;
   unary_rows(t, {"sign"}, Promote::Default, plain<ScalarOp::Sign>);
   unary_rows(t, {"sgn"}, Promote::Default, plain<ScalarOp::Sign>, [](Z z) { return z[0] == C128(0) ? C128(0) : z[0] / std::abs(z[0]); });
-  unary_rows(
-      t, {"positive"}, Promote::Default, [](F f) { return f[0]; }, [](Z z) { return z[0]; });
+  t.composite("positive(Tensor(a) self) -> Tensor(a)", [](const CallReader& c) -> std::vector<Tensor> {
+    Tensor x = c.tensor("self");
+    TOROID_USER_CHECK(x.dtype() != DType::Bool, "positive is not defined on bool");
+    return {x};
+  });
   unary_rows(
       t, {"square"}, Promote::Default, [](F f) { return f[0] * f[0]; }, [](Z z) { return z[0] * z[0]; });
 }

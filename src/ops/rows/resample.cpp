@@ -321,7 +321,8 @@ std::vector<Tensor> pixel_shuffle(const CallReader& c) {
   Ints order;
   for (int64_t d = 0; d <= n; ++d) order.push_back(d);
   order.insert(order.end(), {n + 3, n + 1, n + 4, n + 2});
-  return {reshape(permute(reshape(x, apart), order), out)};
+  const Tensor arranged = reshape(permute(reshape(x, apart), order), out);
+  return {f == 1 ? call1("clone", {arranged}) : arranged};  // never the tensor itself
 }
 
 std::vector<Tensor> pixel_unshuffle(const CallReader& c) {
@@ -340,7 +341,8 @@ std::vector<Tensor> pixel_unshuffle(const CallReader& c) {
   Ints order;
   for (int64_t d = 0; d <= n; ++d) order.push_back(d);
   order.insert(order.end(), {n + 2, n + 4, n + 1, n + 3});
-  return {reshape(permute(reshape(x, apart), order), out)};
+  const Tensor arranged = reshape(permute(reshape(x, apart), order), out);
+  return {f == 1 ? call1("clone", {arranged}) : arranged};  // never the tensor itself
 }
 
 std::vector<Tensor> channel_shuffle(const CallReader& c) {
@@ -353,7 +355,8 @@ std::vector<Tensor> channel_shuffle(const CallReader& c) {
           sym::to_string(sizes[1]), groups.constant());
   Sizes apart{sizes[0], groups, each};
   apart.insert(apart.end(), sizes.begin() + 2, sizes.end());
-  return {reshape(transpose(reshape(x, apart), 1, 2), sizes)};
+  const Tensor arranged = reshape(transpose(reshape(x, apart), 1, 2), sizes);
+  return {groups == Expr(1) || each == Expr(1) ? call1("clone", {arranged}) : arranged};  // never the tensor itself
 }
 
 // Rows `name` (sizes and scales apart) and `name`.vec.

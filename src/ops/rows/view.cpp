@@ -232,7 +232,7 @@ std::vector<Tensor> resize(const CallReader& c) {
 std::vector<Tensor> atleast(const CallReader& c, int64_t rank) {
   Tensor self = c.tensor("self");
   Sizes s = sizes_of(self);
-  if (static_cast<int64_t>(s.size()) >= rank) return {view(self, s)};
+  if (static_cast<int64_t>(s.size()) >= rank) return {self};
   if (rank == 3 && s.size() == 1) return {view(self, {1, s[0], 1})};
   if (rank == 3 && s.size() == 2) return {view(self, {s[0], s[1], 1})};
   s.insert(s.begin(), static_cast<size_t>(rank) - s.size(), Expr(1));
@@ -260,16 +260,22 @@ void add_view_rows(Table& t) {
   view_and_copy(t, "detach", "(Tensor(a) self) -> Tensor(a)", identity_meta, identity_map, identity_write);
   t.composite("prims.with_history(Tensor self, Tensor value) -> Tensor",
               [](const CallReader& c) -> std::vector<Tensor> { return {clone(c.tensor("value"))}; });
-  t.primitive("view.dtype(Tensor self, ScalarType dtype) -> Tensor", view_dtype_meta, view_dtype_kernel);
+  t.primitive("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", view_dtype_meta, view_dtype_kernel).write_back =
+      [](const CallReader& c, size_t, const Tensor& value) {
+        return call1("view.dtype", {value, c.tensor("self").dtype()});
+      };
   t.primitive("view_copy.dtype(Tensor self, ScalarType dtype) -> Tensor", view_dtype_meta, view_dtype_kernel);
-  t.composite("view_as(Tensor self, Tensor other) -> Tensor",
+  t.composite("view_as(Tensor(a) self, Tensor other) -> Tensor(a)",
               [](const CallReader& c) -> std::vector<Tensor> { return {view(c.tensor("self"), sizes_of(c.tensor("other")))}; });
-  t.composite("reshape_as(Tensor self, Tensor other) -> Tensor",
-              [](const CallReader& c) -> std::vector<Tensor> { return {view(c.tensor("self"), sizes_of(c.tensor("other")))}; });
-  t.composite("ravel(Tensor self) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> { return {flat(c.tensor("self"))}; });
-  t.composite("atleast_1d(Tensor self) -> Tensor", [](const CallReader& c) { return atleast(c, 1); });
-  t.composite("atleast_2d(Tensor self) -> Tensor", [](const CallReader& c) { return atleast(c, 2); });
-  t.composite("atleast_3d(Tensor self) -> Tensor", [](const CallReader& c) { return atleast(c, 3); });
+  t.composite("reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", [](const CallReader& c) -> std::vector<Tensor> {
+    return {call1("reshape", {c.tensor("self"), sizes_of(c.tensor("other"))})};
+  });
+  t.composite("ravel(Tensor(a) self) -> Tensor(a)", [](const CallReader& c) -> std::vector<Tensor> {
+    return {call1("reshape", {c.tensor("self"), Sizes{numel_of(c.tensor("self"))}})};
+  });
+  t.composite("atleast_1d(Tensor self) -> Tensor", [](const CallReader& c) { return atleast(c, 1); }).may_alias = true;
+  t.composite("atleast_2d(Tensor self) -> Tensor", [](const CallReader& c) { return atleast(c, 2); }).may_alias = true;
+  t.composite("atleast_3d(Tensor self) -> Tensor", [](const CallReader& c) { return atleast(c, 3); }).may_alias = true;
   t.composite("resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor", resize);
   t.composite("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
     Tensor self = c.tensor("self");

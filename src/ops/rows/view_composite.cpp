@@ -143,9 +143,9 @@ Results is_true(const CallReader& c) {
 }  // namespace
 
 void add_view_composite_rows(Table& t) {
-  t.composite("broadcast_tensors(Tensor[] tensors) -> Tensor[]", broadcast_tensors);
-  t.composite("meshgrid(Tensor[] tensors) -> Tensor[]", meshgrid);
-  t.composite("meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", meshgrid);
+  t.composite("broadcast_tensors(Tensor[] tensors) -> Tensor[]", broadcast_tensors).may_alias = true;
+  t.composite("meshgrid(Tensor[] tensors) -> Tensor[]", meshgrid).may_alias = true;
+  t.composite("meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", meshgrid).may_alias = true;
   t.composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff);
   t.composite("trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", [](const CallReader& c) -> Results {
     return {call1("sum.dim_IntList", {trapezoids(c), num(dim_of(c, "dim", c.tensor("y")))})};

@@ -160,13 +160,13 @@ void add_permute_view_rows(Table& t) {
   add_order<movedim_order>(t, "moveaxis.int", "(Tensor(a) self, int source, int destination) -> Tensor(a)");
   add_order<movedim_order>(t, "moveaxis.intlist", "(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)");
   for (const char* name : {"adjoint", "mH", "matrix_H"})
-    t.composite(std::string(name) + "(Tensor self) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
+    t.composite(std::string(name) + "(Tensor(a) self) -> Tensor(a)", [](const CallReader& c) -> std::vector<Tensor> {
       Tensor transposed = call1("mT", {c.tensor("self")});
       return {is_complex(transposed.dtype()) ? call1("conj_physical", {transposed}) : transposed};
     });
   view_and_copy(t, "expand", "(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", expand_meta, expand_map, nullptr);
   t.view("broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)", expand_meta, expand_map, nullptr);
-  t.composite("expand_as(Tensor self, Tensor other) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
+  t.composite("expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", [](const CallReader& c) -> std::vector<Tensor> {
     return {call1("expand", {c.tensor("self"), sizes_of(c.tensor("other"))})};
   });
 }

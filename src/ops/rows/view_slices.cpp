@@ -285,6 +285,19 @@ Index unfold_map(const TypeReader& c, size_t, const Index& index) {
   return out;
 }
 
+// The windows lie in the tensor with strides of their own: steps from one to the next, and elements within one.
+Tensor unfold_write(const CallReader& c, size_t, const Tensor& value) {
+  Tensor self = c.tensor("self");
+  if (self.dim() == 0) return call1("view", {value, Sizes{}});
+  const Sizes sizes = forms::sizes_of(self);
+  const size_t dim = static_cast<size_t>(normal_dim(c.op(), c.integer("dimension"), self.dim()));
+  Sizes strides(sizes.size(), 1);
+  for (size_t d = sizes.size() - 1; d-- > 0;) strides[d] = strides[d + 1] * sizes[d + 1];
+  strides.push_back(strides[dim]);
+  strides[dim] = strides[dim] * c.expr("step");
+  return call1("as_strided_scatter", {self, value, forms::sizes_of(value), strides, Expr(0)});
+}
+
 // On the elements in row-major order: strides given by a program are those of row-major tensors.
 void as_strided_meta(MetaCall& c) {
   auto* self = c.tensor("self");
@@ -352,27 +365,27 @@ void add_slice_view_rows(Table& t) {
                 diagonal_write);
   t.view("linalg_diagonal(Tensor(a) self, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)", diagonal_meta, diagonal_map,
          diagonal_write);
-  view_and_copy(t, "unfold", "(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold_meta, unfold_map, nullptr);
+  view_and_copy(t, "unfold", "(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", unfold_meta, unfold_map, unfold_write);
   view_and_copy(t, "as_strided", "(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
                 as_strided_meta, as_strided_map, as_strided_write);
-  t.composite("tensor_split.sections(Tensor self, SymInt sections, int dim=0) -> Tensor[]", [](const CallReader& c) {
+  t.composite("tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]", [](const CallReader& c) {
     return split_evenly(c, c.tensor("self"), forms::dim_of(c, "dim", c.tensor("self")), c.integer("sections"));
   });
-  t.composite("tensor_split.indices(Tensor self, SymInt[] indices, int dim=0) -> Tensor[]", [](const CallReader& c) {
+  t.composite("tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]", [](const CallReader& c) {
     return split_at(c.tensor("self"), forms::dim_of(c, "dim", c.tensor("self")), c.exprs("indices"));
   });
   for (const char* name : {"hsplit", "vsplit", "dsplit"})
-    t.composite(fmt::format("{}.array(Tensor self, int[] indices) -> Tensor[]", name), [](const CallReader& c) {
+    t.composite(fmt::format("{}.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", name), [](const CallReader& c) {
       const char axis = c.op().name[0];
       const int64_t dim = axis == 'v' ? 0 : axis == 'd' ? 2 : c.tensor("self").dim() == 1 ? 0 : 1;
       return split_at(c.tensor("self"), dim, c.exprs("indices"));
     });
-  t.composite("hsplit.int(Tensor self, int sections) -> Tensor[]", [](const CallReader& c) {
+  t.composite("hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", [](const CallReader& c) {
     return split_evenly(c, c.tensor("self"), c.tensor("self").dim() == 1 ? 0 : 1, c.integer("sections"));
   });
-  t.composite("vsplit.int(Tensor self, int sections) -> Tensor[]",
+  t.composite("vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
               [](const CallReader& c) { return split_evenly(c, c.tensor("self"), 0, c.integer("sections")); });
-  t.composite("dsplit.int(Tensor self, int sections) -> Tensor[]",
+  t.composite("dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
               [](const CallReader& c) { return split_evenly(c, c.tensor("self"), 2, c.integer("sections")); });
 }
 
