@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "ops/call_errors.h"
+#include "ops/stored_numbers.h"
 #include "ops/table.h"
 
 namespace toroid::ops {
@@ -87,6 +88,7 @@ void check_result_fits(const Op& op, const CallArgs& args) {
 std::vector<Tensor> call(const Op& op, CallArgs args, const std::source_location& where) {
   args = checked_call(op, where, [&] {
     CallArgs all = complete(op, std::move(args));
+    check_stored_numbers(op, all);
     if (op.inplace_of) check_result_fits(op, all);
     return all;
   });
