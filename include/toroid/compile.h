@@ -89,12 +89,17 @@ Function& require_function(const std::shared_ptr<Function>& f);
 // Runs body outside of the trace, if there is one: what was recorded so far runs first.
 std::vector<Tensor> run_untraced(std::span<const ArgumentView> arguments, Body body, void* function);
 
+template <class D>
+inline constexpr bool is_passable = std::is_same_v<D, Tensor> || std::is_same_v<D, std::vector<Tensor>> || std::is_same_v<D, SymInt> ||
+                                    std::is_arithmetic_v<D> || std::is_convertible_v<const D&, std::string_view>;
+
 template <class T>
 struct Passed {
   using D = std::decay_t<T>;
-  using Type = std::conditional_t<std::is_same_v<D, Tensor> || std::is_same_v<D, std::vector<Tensor>> || std::is_same_v<D, bool>, D,
-                                  std::conditional_t<std::is_same_v<D, SymInt> || std::is_integral_v<D>, int64_t,
-                                                     std::conditional_t<std::is_floating_point_v<D>, double, std::string>>>;
+  using Type = std::conditional_t<
+      std::is_same_v<D, Tensor> || std::is_same_v<D, std::vector<Tensor>> || std::is_same_v<D, bool>, D,
+      std::conditional_t<std::is_same_v<D, SymInt> || std::is_integral_v<D>, int64_t,
+                         std::conditional_t<std::is_floating_point_v<D>, double, std::conditional_t<is_passable<D>, std::string, D>>>>;
 };
 
 template <class T>
@@ -107,8 +112,15 @@ ArgumentView view_of(const T& v) {
     return static_cast<int64_t>(v);
   else if constexpr (std::is_floating_point_v<T>)
     return static_cast<double>(v);
-  else
+  else if constexpr (is_passable<T>)
     return std::string_view(v);
+  else {
+    static_assert(
+        sizeof(T) == 0,
+        "an argument of a compiled function is a Tensor, std::vector<Tensor>, number, bool, SymInt or text: give the parts of a map, "
+        "an optional or a struct one by one, and other values by capture (they are baked in: see Watched)");
+    return false;
+  }
 }
 
 // Reads the next argument; tensors come from `tensors`.
@@ -123,15 +135,18 @@ T take(std::span<const ArgumentView> arguments, size_t& position, std::span<cons
     return {tensors.begin() + static_cast<std::ptrdiff_t>(next - n), tensors.begin() + static_cast<std::ptrdiff_t>(next)};
   } else if constexpr (std::is_same_v<T, std::string>) {
     return std::string(std::get<std::string_view>(v));
-  } else {
+  } else if constexpr (is_passable<T>) {
     return std::get<T>(v);
+  } else {
+    static_cast<void>(v);
+    throw std::bad_variant_access();  // view_of() says what is allowed
   }
 }
 
 // Results as a list, and back.
 template <class R>
 struct Results {
-  static_assert(sizeof(R) == 0, "a compiled function returns Tensor, std::vector<Tensor>, an array, tuple or pair of Tensor, or void");
+  static_assert(sizeof(R) == 0, "a compiled function returns Tensor, std::vector<Tensor>, an array, tuple or pair of these, or void");
   static std::vector<Tensor> list(R r);
   static R value(std::vector<Tensor> l);
 };
@@ -145,26 +160,51 @@ struct Results<std::vector<Tensor>> {
   static std::vector<Tensor> list(std::vector<Tensor> r) { return r; }
   static std::vector<Tensor> value(std::vector<Tensor> l) { return l; }
 };
-template <class Tuple, bool holds_tensors_alone>
+inline void append_part(std::vector<Tensor>& out, Tensor& t) { out.push_back(std::move(t)); }
+inline void append_part(std::vector<Tensor>& out, std::vector<Tensor>& part) {
+  for (Tensor& t : part) out.push_back(std::move(t));
+}
+template <class Part>
+Part take_part(std::vector<Tensor>& list, size_t& next, [[maybe_unused]] size_t rest) {
+  if constexpr (std::is_same_v<Part, Tensor>) {
+    return std::move(list.at(next++));
+  } else {
+    Part out;
+    for (size_t end = next + rest; next < end;) out.push_back(std::move(list.at(next++)));
+    return out;
+  }
+}
+template <class... T>
+inline constexpr bool are_results = ((std::is_same_v<T, Tensor> || std::is_same_v<T, std::vector<Tensor>>)&&...) &&
+                                    (size_t{std::is_same_v<T, std::vector<Tensor>>} + ... + size_t{0}) <= 1;
+
+template <class Tuple, bool are_tensors>
 struct TupleResults {
   static std::vector<Tensor> list(Tuple r) {
-    return std::apply([](auto&... t) { return std::vector<Tensor>{std::move(t)...}; }, r);
+    std::vector<Tensor> out;
+    std::apply([&](auto&... part) { (append_part(out, part), ...); }, r);
+    return out;
   }
   static Tuple value(std::vector<Tensor> l) {
-    return [&]<size_t... I>(std::index_sequence<I...>) { return Tuple{std::move(l.at(I))...}; }
-    (std::make_index_sequence<std::tuple_size_v<Tuple>>{});
+    constexpr size_t kParts = std::tuple_size_v<Tuple>;
+    [[maybe_unused]] size_t next = 0, rest = l.size() + 1 < kParts ? 0 : l.size() + 1 - kParts;
+    // Braces: from left to right.
+    return [&]<size_t... I>(std::index_sequence<I...>) { return Tuple{take_part<std::tuple_element_t<I, Tuple>>(l, next, rest)...}; }
+    (std::make_index_sequence<kParts>{});
   }
 };
 template <class Tuple>
 struct TupleResults<Tuple, false> {
-  static_assert(sizeof(Tuple) == 0, "an array, tuple or pair that a compiled function returns holds Tensor alone: numbers go into tensors");
+  static_assert(sizeof(Tuple) == 0,
+                "an array, tuple or pair that a compiled function returns holds Tensor, and at most one std::vector<Tensor> beside: join "
+                "lists into one, and make tensors of numbers");
   static std::vector<Tensor> list(Tuple r);
   static Tuple value(std::vector<Tensor> l);
 };
 template <class... T>
-struct Results<std::tuple<T...>> : TupleResults<std::tuple<T...>, (std::is_same_v<T, Tensor> && ...)> {};
+struct Results<std::tuple<T...>> : TupleResults<std::tuple<T...>, are_results<T...>> {};
 template <class A, class B>
-struct Results<std::pair<A, B>> : TupleResults<std::pair<A, B>, std::is_same_v<A, Tensor> && std::is_same_v<B, Tensor>> {};
+struct Results<std::pair<A, B>> : TupleResults<std::pair<A, B>, are_results<A, B>> {};
 template <class T, size_t n>
 struct Results<std::array<T, n>> : TupleResults<std::array<T, n>, std::is_same_v<T, Tensor>> {};
 

@@ -10,29 +10,6 @@
 
 namespace toroid {
 
-// Sizes with plain integers: without these, the conversions of both sides would be equally good.
-#define TOROID_SIZE_OPERATOR(result, op) \
-  template <std::integral I> \
-  result operator op(const SymInt& a, I b) { \
-    return a op SymInt(static_cast<int64_t>(b)); \
-  } \
-  template <std::integral I> \
-  result operator op(I a, const SymInt& b) { \
-    return SymInt(static_cast<int64_t>(a)) op b; \
-  }
-TOROID_SIZE_OPERATOR(SymInt, +)
-TOROID_SIZE_OPERATOR(SymInt, -)
-TOROID_SIZE_OPERATOR(SymInt, *)
-TOROID_SIZE_OPERATOR(SymInt, /)
-TOROID_SIZE_OPERATOR(SymInt, %)
-TOROID_SIZE_OPERATOR(bool, ==)
-TOROID_SIZE_OPERATOR(bool, !=)
-TOROID_SIZE_OPERATOR(bool, <)
-TOROID_SIZE_OPERATOR(bool, <=)
-TOROID_SIZE_OPERATOR(bool, >)
-TOROID_SIZE_OPERATOR(bool, >=)
-#undef TOROID_SIZE_OPERATOR
-
 // ---- operators; sizes broadcast ---------------------------------------------------------------------------------------------------
 Tensor operator+(const Operand& a, const Operand& b);
 Tensor operator-(const Operand& a, const Operand& b);
@@ -57,8 +34,8 @@ Tensor& operator*=(Tensor& a, const Operand& b);
 Tensor& operator/=(Tensor& a, const Operand& b);
 
 // ---- arithmetic; sizes broadcast --------------------------------------------------------------------------------------------------
-Tensor add(const Operand& a, const Operand& b, double alpha = 1);  // a + alpha * b
-Tensor sub(const Operand& a, const Operand& b, double alpha = 1);
+Tensor add(const Operand& a, const Operand& b, const Operand& alpha = 1);  // a + alpha * b
+Tensor sub(const Operand& a, const Operand& b, const Operand& alpha = 1);
 Tensor mul(const Operand& a, const Operand& b);
 Tensor div(const Operand& a, const Operand& b);
 Tensor floor_divide(const Operand& a, const Operand& b);
@@ -76,8 +53,9 @@ Tensor ge(const Operand& a, const Operand& b);
 Tensor logical_and(const Operand& a, const Operand& b);
 Tensor logical_or(const Operand& a, const Operand& b);
 Tensor logical_xor(const Operand& a, const Operand& b);
-Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1, Where where = Where::current());  // x + value * a * b
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1, Where where = Where::current());
+// x + value * a * b
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& value = 1, Where where = Where::current());
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& value = 1, Where where = Where::current());
 Tensor lerp(const Tensor& start, const Tensor& end, const Operand& weight);
 
 // ---- one operand, element by element ----------------------------------------------------------------------------------------------
@@ -120,8 +98,8 @@ Tensor bitwise_not(const Tensor& x, Where where = Where::current());
 // ---- activations ------------------------------------------------------------------------------------------------------------------
 Tensor relu(const Tensor& x, Where where = Where::current());
 Tensor relu6(const Tensor& x, Where where = Where::current());
-Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01, Where where = Where::current());
-Tensor elu(const Tensor& x, double alpha = 1, Where where = Where::current());
+Tensor leaky_relu(const Tensor& x, const Operand& negative_slope = 0.01, Where where = Where::current());
+Tensor elu(const Tensor& x, const Operand& alpha = 1, Where where = Where::current());
 Tensor selu(const Tensor& x, Where where = Where::current());
 // approximate: "none" (by erf) or "tanh".
 Tensor gelu(const Tensor& x, Word approximate = "none", Where where = Where::current());
@@ -129,19 +107,25 @@ Tensor silu(const Tensor& x, Where where = Where::current());
 Tensor mish(const Tensor& x, Where where = Where::current());
 Tensor sigmoid(const Tensor& x, Where where = Where::current());
 Tensor log_sigmoid(const Tensor& x, Where where = Where::current());
-Tensor softplus(const Tensor& x, double beta = 1, double threshold = 20, Where where = Where::current());
-Tensor hardtanh(const Tensor& x, double min = -1, double max = 1, Where where = Where::current());
+Tensor softplus(const Tensor& x, const Operand& beta = 1, const Operand& threshold = 20, Where where = Where::current());
+Tensor hardtanh(const Tensor& x, const Operand& min = -1, const Operand& max = 1, Where where = Where::current());
 Tensor hardswish(const Tensor& x, Where where = Where::current());
 Tensor hardsigmoid(const Tensor& x, Where where = Where::current());
+Tensor softsign(const Tensor& x, Where where = Where::current());  // x / (1 + |x|)
 Tensor softmax(const Tensor& x, int64_t dim, Where where = Where::current());
+Tensor softmin(const Tensor& x, int64_t dim, Where where = Where::current());  // softmax(-x, dim)
 Tensor log_softmax(const Tensor& x, int64_t dim, Where where = Where::current());
 Tensor glu(const Tensor& x, int64_t dim = -1, Where where = Where::current());
 Tensor dropout(const Tensor& x, double p, bool train, Where where = Where::current());
 
 // ---- choosing and limiting --------------------------------------------------------------------------------------------------------
 Tensor where(const Tensor& condition, const Operand& a, const Operand& b);
-Tensor clamp(const Tensor& x, std::optional<double> min, std::optional<double> max = std::nullopt, Where where = Where::current());
-Tensor masked_fill(const Tensor& x, const Tensor& mask, double value, Where where = Where::current());
+// Where the condition holds: an index for each dimension.
+std::vector<Tensor> where(const Tensor& condition, Where where = Where::current());
+// One of the limits may be left out. Floating limits of integers give f32; a limit beyond the dtype limits nothing.
+Tensor clamp(const Tensor& x, const std::optional<Operand>& min, const std::optional<Operand>& max = std::nullopt,
+             Where where = Where::current());
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value, Where where = Where::current());
 Tensor nan_to_num(const Tensor& x, std::optional<double> nan = std::nullopt, std::optional<double> posinf = std::nullopt,
                   std::optional<double> neginf = std::nullopt, Where where = Where::current());
 
@@ -153,10 +137,13 @@ Tensor bmm(const Tensor& a, const Tensor& b, Where where = Where::current());  /
 Tensor mv(const Tensor& a, const Tensor& v, Where where = Where::current());
 Tensor dot(const Tensor& a, const Tensor& b, Where where = Where::current());
 Tensor outer(const Tensor& a, const Tensor& b, Where where = Where::current());
-Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1, Where where = Where::current());
-Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1, Where where = Where::current());
+Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& beta = 1, const Operand& alpha = 1,
+             Where where = Where::current());
+Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& beta = 1, const Operand& alpha = 1,
+               Where where = Where::current());
 // x [..., in] times the transpose of weight [out, in], plus bias [out] when it is defined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Where where = Where::current());
+Tensor linalg_pinv(const Tensor& x, Where where = Where::current());
 Tensor einsum(Word equation, const std::vector<Tensor>& tensors, Where where = Where::current());
 
 // ---- neural network layers --------------------------------------------------------------------------------------------------------
@@ -176,6 +163,11 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 // x [n, in, height, width], weight [out, in / groups, kernel height, kernel width].
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = 1, const SizeList& padding = 0,
               const SizeList& dilation = 1, int64_t groups = 1, Where where = Where::current());
+// padding: "same" or "valid".
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation = 1,
+              int64_t groups = 1, Where where = Where::current());
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation = 1,
+              int64_t groups = 1, Where where = Where::current());
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = 1,
                         const SizeList& padding = 0, const SizeList& output_padding = 0, int64_t groups = 1, const SizeList& dilation = 1,
                         Where where = Where::current());
@@ -193,6 +185,13 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
 Tensor embedding(const Tensor& weight, const Tensor& indices, Where where = Where::current());
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction = "mean", Where where = Where::current());
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, Reduction reduction = "mean", Where where = Where::current());
+Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input = true, bool full = false, double eps = 1e-8,
+                        Reduction reduction = "mean", Where where = Where::current());
+// var: the variances, of the sizes of input, or one for each row.
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, bool full = false, double eps = 1e-6,
+                         Reduction reduction = "mean", Where where = Where::current());
+// reduction may also be "batchmean": the sum over the size of dimension 0.
+Tensor kl_div(const Tensor& x, const Tensor& target, Reduction reduction = "mean", bool log_target = false, Where where = Where::current());
 // x over max(its norm along dim, eps).
 Tensor normalize(const Tensor& x, double p = 2, int64_t dim = 1, double eps = 1e-12, Where where = Where::current());
 
@@ -214,6 +213,8 @@ Tensor all(const Tensor& x, const Dims& dims = {}, bool keepdim = false, Where w
 // all(isclose(a, b, ...)), read as a value.
 bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
               Where where = Where::current());
+// Whether sizes and elements are equal, read as a value.
+bool equal(const Tensor& a, const Tensor& b, Where where = Where::current());
 Tensor logsumexp(const Tensor& x, const Dims& dims, bool keepdim = false, Where where = Where::current());
 Tensor norm(const Tensor& x, double p = 2, const Dims& dims = {}, bool keepdim = false, Where where = Where::current());
 Tensor prod(const Tensor& x, std::optional<int64_t> dim = std::nullopt, bool keepdim = false, Where where = Where::current());
@@ -233,6 +234,12 @@ Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false, Where
 std::tuple<Tensor, Tensor, Tensor> unique(const Tensor& x, Where where = Where::current());
 std::pair<Tensor, Tensor> topk(const Tensor& x, const SymInt& k, int64_t dim = -1, bool largest = true, Where where = Where::current());
 
+// The spectra of windows around every hop_length-th element, as torch.stft: with center, x is padded by mode pad_mode first.
+Tensor stft(const Tensor& x, const SymInt& n_fft, const std::optional<SymInt>& hop_length = {},
+            const std::optional<SymInt>& win_length = {}, const Tensor& window = {}, bool center = true, Word pad_mode = "reflect",
+            bool normalized = false, std::optional<bool> onesided = {}, std::optional<bool> return_complex = {},
+            Where where = Where::current());
+
 // ---- shapes; views where PyTorch makes views --------------------------------------------------------------------------------------
 // One size may be -1.
 Tensor reshape(const Tensor& x, const SizeList& sizes, Where where = Where::current());
@@ -246,9 +253,11 @@ Tensor unsqueeze(const Tensor& x, int64_t dim, Where where = Where::current());
 Tensor squeeze(const Tensor& x, const Dims& dims = {}, Where where = Where::current());
 Tensor expand(const Tensor& x, const SizeList& sizes, Where where = Where::current());
 Tensor repeat(const Tensor& x, const SizeList& repeats, Where where = Where::current());
-Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim, Where where = Where::current());
 // Each part along dim (or of the flattened x) as often as `repeats` says.
+Tensor repeat_interleave(const Tensor& x, const SymInt& repeats, std::optional<int64_t> dim = {}, Where where = Where::current());
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim = {}, Where where = Where::current());
+// The number i as often as repeats[i] says.
+Tensor repeat_interleave(const Tensor& repeats, Where where = Where::current());
 Tensor select(const Tensor& x, int64_t dim, const SymInt& index, Where where = Where::current());
 Tensor slice(const Tensor& x, int64_t dim, std::optional<SymInt> start = std::nullopt, std::optional<SymInt> end = std::nullopt,
              int64_t step = 1, Where where = Where::current());
@@ -280,15 +289,17 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, Where whe
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, Where where = Where::current());
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = Where::current());
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = Where::current());
-Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate = false,
+Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Operand& values, bool accumulate = false,
                  Where where = Where::current());
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where = Where::current());
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where = Where::current());
 Tensor nonzero(const Tensor& x, Where where = Where::current());
-Tensor one_hot(const Tensor& x, int64_t classes, Where where = Where::current());
+// classes -1: one more than the largest element, which is read.
+Tensor one_hot(const Tensor& x, int64_t classes = -1, Where where = Where::current());
 
 // ---- new tensors; where no device and no tensor is given, on default_device() -----------------------------------------------------
-Tensor full(const SizeList& sizes, double value, DType dtype = DType::F32, std::optional<Device> device = {},
+// Numbers that an integer dtype has no room for are a UserError.
+Tensor full(const SizeList& sizes, const Operand& value, DType dtype = DType::F32, std::optional<Device> device = {},
             Where where = Where::current());
 Tensor zeros(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 Tensor ones(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
@@ -313,11 +324,11 @@ requires OneIsReal<A, B, C> Tensor arange(A start, B end, C step = 1, DType dtyp
 Tensor eye(const SymInt& n, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 Tensor eye(const SymInt& n, const SymInt& m, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 // A 0-d tensor.
-Tensor scalar_tensor(double value, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
+Tensor scalar_tensor(const Operand& value, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 Tensor empty_like(const Tensor& x, Where where = Where::current());
 Tensor zeros_like(const Tensor& x, Where where = Where::current());
 Tensor ones_like(const Tensor& x, Where where = Where::current());
-Tensor full_like(const Tensor& x, double value, Where where = Where::current());
+Tensor full_like(const Tensor& x, const Operand& value, Where where = Where::current());
 // Uniform in [0, 1), and normal with mean 0 and deviation 1.
 Tensor rand(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 Tensor randn(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
@@ -328,23 +339,24 @@ Tensor randn_like(const Tensor& x, Where where = Where::current());
 Tensor bernoulli(const Tensor& p, Where where = Where::current());
 
 // ---- in place: the first argument keeps its dtype and sizes, and is returned ------------------------------------------------------
-Tensor add_(const Tensor& x, const Operand& other, double alpha = 1);
-Tensor sub_(const Tensor& x, const Operand& other, double alpha = 1);
+Tensor add_(const Tensor& x, const Operand& other, const Operand& alpha = 1);
+Tensor sub_(const Tensor& x, const Operand& other, const Operand& alpha = 1);
 Tensor mul_(const Tensor& x, const Operand& other);
 Tensor div_(const Tensor& x, const Operand& other);
-Tensor addcmul_(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1, Where where = Where::current());
-Tensor addcdiv_(const Tensor& x, const Tensor& a, const Tensor& b, double value = 1, Where where = Where::current());
+Tensor addcmul_(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& value = 1, Where where = Where::current());
+Tensor addcdiv_(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& value = 1, Where where = Where::current());
 Tensor relu_(const Tensor& x, Where where = Where::current());
 Tensor exp_(const Tensor& x, Where where = Where::current());
 Tensor sqrt_(const Tensor& x, Where where = Where::current());
 Tensor sigmoid_(const Tensor& x, Where where = Where::current());
 Tensor tanh_(const Tensor& x, Where where = Where::current());
-Tensor clamp_(const Tensor& x, std::optional<double> min, std::optional<double> max = std::nullopt, Where where = Where::current());
+Tensor clamp_(const Tensor& x, const std::optional<Operand>& min, const std::optional<Operand>& max = std::nullopt,
+              Where where = Where::current());
 Tensor copy_(const Tensor& x, const Tensor& source, Where where = Where::current());
-Tensor fill_(const Tensor& x, double value, Where where = Where::current());
+Tensor fill_(const Tensor& x, const Operand& value, Where where = Where::current());
 Tensor zero_(const Tensor& x, Where where = Where::current());
-Tensor masked_fill_(const Tensor& x, const Tensor& mask, double value, Where where = Where::current());
-Tensor index_put_(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate = false,
+Tensor masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value, Where where = Where::current());
+Tensor index_put_(const Tensor& x, const std::vector<Tensor>& indices, const Operand& values, bool accumulate = false,
                   Where where = Where::current());
 Tensor index_copy_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where = Where::current());
 Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where = Where::current());

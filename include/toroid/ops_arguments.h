@@ -21,8 +21,9 @@ class Operand {
   Operand(const Tensor& t, std::source_location where = std::source_location::current()) : value_(t), where_(where) {}  // NOLINT
   Operand(double v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}         // NOLINT
   template <Integer I>
-  Operand(I v, std::source_location where = std::source_location::current()) : value_(SymInt(v)), where_(where) {}      // NOLINT
-  Operand(bool v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}           // NOLINT
+  Operand(I v, std::source_location where = std::source_location::current()) : value_(SymInt(v)), where_(where) {}  // NOLINT
+  template <std::same_as<bool> B>  // and nothing that converts to one, as text does
+  Operand(B v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}              // NOLINT
   Operand(const SymInt& v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}  // NOLINT
 
   const std::variant<Tensor, SymInt, double, bool>& value() const { return value_; }
@@ -67,12 +68,9 @@ class Dims {
 // One of the words that an operation knows. From text alone: the number 0 is no empty pointer here.
 class Word {
  public:
-  Word(const char* text) : text_(text) {}         // NOLINT
-  Word(std::string_view text) : text_(text) {}    // NOLINT
-  Word(const std::string& text) : text_(text) {}  // NOLINT
-  template <std::integral I>
-  Word(I) = delete;
-  Word(std::nullptr_t) = delete;
+  template <class T>
+  requires(std::convertible_to<const T&, std::string_view> && !std::same_as<T, std::nullptr_t>) Word(const T& text)  // NOLINT
+      : text_(std::string_view(text)) {}
   operator std::string_view() const { return text_; }  // NOLINT
   explicit operator std::string() const { return std::string(text_); }
 
@@ -90,6 +88,7 @@ class Reduction {
   Reduction(std::nullptr_t) = delete;
   // As ATen has it. UserError for another word or number, naming the operation and the place.
   int64_t number(std::string_view op, const std::source_location& where) const;
+  std::string_view name() const { return name_; }  // empty for numbers
 
  private:
   std::string_view name_;
@@ -97,5 +96,28 @@ class Reduction {
 };
 
 using Where = std::source_location;
+
+// Sizes with plain integers: without these, the conversions of both sides would be equally good.
+#define TOROID_SIZE_OPERATOR(result, op) \
+  template <std::integral I> \
+  result operator op(const SymInt& a, I b) { \
+    return a op SymInt(static_cast<int64_t>(b)); \
+  } \
+  template <std::integral I> \
+  result operator op(I a, const SymInt& b) { \
+    return SymInt(static_cast<int64_t>(a)) op b; \
+  }
+TOROID_SIZE_OPERATOR(SymInt, +)
+TOROID_SIZE_OPERATOR(SymInt, -)
+TOROID_SIZE_OPERATOR(SymInt, *)
+TOROID_SIZE_OPERATOR(SymInt, /)
+TOROID_SIZE_OPERATOR(SymInt, %)
+TOROID_SIZE_OPERATOR(bool, ==)
+TOROID_SIZE_OPERATOR(bool, !=)
+TOROID_SIZE_OPERATOR(bool, <)
+TOROID_SIZE_OPERATOR(bool, <=)
+TOROID_SIZE_OPERATOR(bool, >)
+TOROID_SIZE_OPERATOR(bool, >=)
+#undef TOROID_SIZE_OPERATOR
 
 }  // namespace toroid

@@ -24,6 +24,7 @@ Tensor divide(const Tensor& self, const Operand& other, std::optional<Word> roun
 Tensor true_divide(const Operand& self, const Operand& other, Where where = Where::current());
 // The quotient of the elements; integers give floats unless rounding_mode is "trunc" or "floor".
 Tensor div(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode, Where where = Where::current());
+Tensor div(const Tensor& self, const Operand& other, std::optional<Word> rounding_mode, Where where = Where::current());
 // The remainder of the division, with the sign of the dividend.
 Tensor fmod(const Operand& self, const Operand& other, Where where = Where::current());
 // The power, computed in double precision.
@@ -322,16 +323,16 @@ Tensor unfold(const Tensor& self, int64_t dimension, const SymInt& size, const S
 Tensor as_strided(const Tensor& self, const SizeList& size, const SizeList& stride, const std::optional<SymInt>& storage_offset = {}, Where where = Where::current());
 // Pieces along dim: so many of nearly equal size, or cut at the given indices.
 std::vector<Tensor> tensor_split(const Tensor& self, const SymInt& sections, int64_t dim = 0, Where where = Where::current());
-std::vector<Tensor> tensor_split_indices(const Tensor& self, const SizeList& indices, int64_t dim = 0, Where where = Where::current());
+std::vector<Tensor> tensor_split(const Tensor& self, const std::vector<SymInt>& indices, int64_t dim = 0, Where where = Where::current());
 // tensor_split along dimension 1 (0 for one dimension).
-std::vector<Tensor> hsplit(const Tensor& self, const SizeList& indices, Where where = Where::current());
-std::vector<Tensor> hsplit_int(const Tensor& self, const SymInt& sections, Where where = Where::current());
+std::vector<Tensor> hsplit(const Tensor& self, const std::vector<SymInt>& indices, Where where = Where::current());
+std::vector<Tensor> hsplit(const Tensor& self, const SymInt& sections, Where where = Where::current());
 // tensor_split along dimension 0.
-std::vector<Tensor> vsplit(const Tensor& self, const SizeList& indices, Where where = Where::current());
-std::vector<Tensor> vsplit_int(const Tensor& self, const SymInt& sections, Where where = Where::current());
+std::vector<Tensor> vsplit(const Tensor& self, const std::vector<SymInt>& indices, Where where = Where::current());
+std::vector<Tensor> vsplit(const Tensor& self, const SymInt& sections, Where where = Where::current());
 // tensor_split along dimension 2.
-std::vector<Tensor> dsplit(const Tensor& self, const SizeList& indices, Where where = Where::current());
-std::vector<Tensor> dsplit_int(const Tensor& self, const SymInt& sections, Where where = Where::current());
+std::vector<Tensor> dsplit(const Tensor& self, const std::vector<SymInt>& indices, Where where = Where::current());
+std::vector<Tensor> dsplit(const Tensor& self, const SymInt& sections, Where where = Where::current());
 // Two dimensions swapped.
 Tensor swapdims(const Tensor& self, int64_t dim0, int64_t dim1, Where where = Where::current());
 // Two dimensions swapped.
@@ -438,6 +439,10 @@ Tensor fft_fftfreq(const SymInt& n, double d = 1, std::optional<DType> dtype = {
 Tensor fft_rfftfreq(const SymInt& n, double d = 1, std::optional<DType> dtype = {}, std::optional<Device> device = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
 // A hash of the elements, over all or along dimensions.
 Tensor hash_tensor(const Tensor& self, const Dims& dim = {}, bool keepdim = false, const SymInt& mode = 0, Where where = Where::current());
+// The covariances of the rows, whose elements are observations.
+Tensor cov(const Tensor& self, const SymInt& correction = 1, const Tensor& fweights = {}, const Tensor& aweights = {}, Where where = Where::current());
+// The correlations of the rows: cov over the deviations of both.
+Tensor corrcoef(const Tensor& self, Where where = Where::current());
 // The largest element; along dim also its index; of two tensors the larger elements.
 Tensor max(const Tensor& self, const Tensor& other, Where where = Where::current());
 // The smallest element; along dim also its index; of two tensors the smaller elements.
@@ -510,14 +515,10 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin = 1, double p = 2, double eps = 1e-06, bool swap = false, Reduction reduction = "mean", Where where = Where::current());
 // The mean over classes of max(0, margin - score of the target + score)^p, the target aside; reduction 0 none, 1 mean, 2 sum.
 Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Operand& p = 1, const Operand& margin = 1, const Tensor& weight = {}, Reduction reduction = "mean", Where where = Where::current());
-// The negative log likelihood of a Poisson distribution.
-Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps, Reduction reduction, Where where = Where::current());
 // The cross entropy of probabilities and targets in [0, 1].
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight = {}, Reduction reduction = "mean", Where where = Where::current());
 // The cross entropy of logits and targets in [0, 1].
 Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight = {}, const Tensor& pos_weight = {}, Reduction reduction = "mean", Where where = Where::current());
-// target * (log(target) - self), where self holds logarithms.
-Tensor kl_div(const Tensor& self, const Tensor& target, Reduction reduction = "mean", bool log_target = false, Where where = Where::current());
 // The negated log probability of the target class, weighted.
 Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight = {}, Reduction reduction = "mean", const SymInt& ignore_index = -100, Where where = Where::current());
 // The negated log probability of the target class, weighted.
@@ -602,8 +603,6 @@ Tensor argwhere(const Tensor& self, Where where = Where::current());
 std::vector<Tensor> nonzero_numpy(const Tensor& self, Where where = Where::current());
 // The indices of the first size nonzero elements, filled up.
 Tensor nonzero_static(const Tensor& self, const SymInt& size, const SymInt& fill_value = -1, Where where = Where::current());
-// Each element repeated along dim, copies side by side.
-Tensor repeat_interleave(const Tensor& repeats, const std::optional<SymInt>& output_size, Where where = Where::current());
 // The combinations of r elements of a vector, each a row; with_replacement: an element may be there several times.
 Tensor combinations(const Tensor& self, const SymInt& r = 2, bool with_replacement = false, Where where = Where::current());
 // The tensors expanded to common sizes.
@@ -614,8 +613,10 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Word indexing, 
 // The n-th differences along dim.
 Tensor diff(const Tensor& self, const SymInt& n = 1, int64_t dim = -1, const Tensor& prepend = {}, const Tensor& append = {}, Where where = Where::current());
 // The integral by the trapezoid rule along dim.
+Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim = -1, Where where = Where::current());
 Tensor trapezoid(const Tensor& y, const Operand& dx = 1, int64_t dim = -1, Where where = Where::current());
 // The running integral by the trapezoid rule along dim.
+Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim = -1, Where where = Where::current());
 Tensor cumulative_trapezoid(const Tensor& y, const Operand& dx = 1, int64_t dim = -1, Where where = Where::current());
 // The last dimension as the diagonal of matrices.
 Tensor diag_embed(const Tensor& self, const SymInt& offset = 0, int64_t dim1 = -2, int64_t dim2 = -1, Where where = Where::current());
@@ -663,15 +664,11 @@ Tensor matrix_power(const Tensor& self, const SymInt& n, Where where = Where::cu
 Tensor tensordot(const Tensor& self, const Tensor& other, const Dims& dims_self, const Dims& dims_other, Where where = Where::current());
 // A convolution of one to three dimensions, or its transpose.
 Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool transposed, const SizeList& output_padding, const SymInt& groups, Where where = Where::current());
-// input [n, in, length], weight [out, in / groups, kernel]; padding as sizes, or "valid" or "same".
-Tensor conv1d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where = Where::current());
 // The transpose of a convolution; weight [in, out / groups, kernel ...].
 Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = {1}, const SizeList& padding = {0}, const SizeList& output_padding = {0}, const SymInt& groups = 1, const SizeList& dilation = {1}, Where where = Where::current());
-// input [n, in, height, width], weight [out, in / groups, kernel height, kernel width].
-Tensor conv2d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where = Where::current());
 // input [n, in, depth, height, width], weight [out, in / groups, kernel ...].
 Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = {1, 1, 1}, const SizeList& padding = {0, 0, 0}, const SizeList& dilation = {1, 1, 1}, const SymInt& groups = 1, Where where = Where::current());
-Tensor conv3d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = {1, 1, 1}, Word padding = "valid", const SizeList& dilation = {1, 1, 1}, const SymInt& groups = 1, Where where = Where::current());
+Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation = {1, 1, 1}, const SymInt& groups = 1, Where where = Where::current());
 // The transpose of a convolution; weight [in, out / groups, kernel ...].
 Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias = {}, const SizeList& stride = {1, 1, 1}, const SizeList& padding = {0, 0, 0}, const SizeList& output_padding = {0, 0, 0}, const SymInt& groups = 1, const SizeList& dilation = {1, 1, 1}, Where where = Where::current());
 // The patches that a kernel sees, as columns [n, channels * kernel, patches].
@@ -800,10 +797,10 @@ Tensor linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B,
 // The matrix exponential.
 Tensor linalg_matrix_exp(const Tensor& self, Where where = Where::current());
 // The pseudoinverse.
-Tensor linalg_pinv(const Tensor& self, const Tensor& atol = {}, const Tensor& rtol = {}, bool hermitian = false, Where where = Where::current());
-Tensor linalg_pinv(const Tensor& self, std::optional<double> atol, std::optional<double> rtol = {}, bool hermitian = false, Where where = Where::current());
-Tensor linalg_pinv_(const Tensor& self, double rcond, bool hermitian = false, Where where = Where::current());
-Tensor linalg_pinv(const Tensor& self, const Tensor& rcond, bool hermitian, Where where = Where::current());
+Tensor linalg_pinv(const Tensor& self, double rcond, bool hermitian = false, Where where = Where::current());
+Tensor linalg_pinv(const Tensor& self, const Tensor& rcond, bool hermitian = false, Where where = Where::current());
+Tensor linalg_pinv(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian = false, Where where = Where::current());
+Tensor linalg_pinv(const Tensor& self, std::optional<double> atol, std::optional<double> rtol, bool hermitian, Where where = Where::current());
 // The pseudoinverse.
 Tensor pinverse(const Tensor& self, double rcond = 1e-15, Where where = Where::current());
 // The square root of symmetric positive matrices.
@@ -860,10 +857,10 @@ Tensor linalg_eigvals(const Tensor& self, Where where = Where::current());
 Tensor matrix_exp(const Tensor& self, Where where = Where::current());
 // A vector norm, or a matrix norm where ord asks for one.
 Tensor linalg_norm(const Tensor& self, const std::optional<Operand>& ord = {}, const Dims& dim = {}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
-Tensor linalg_norm_ord_str(const Tensor& self, Word ord, const Dims& dim = {}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
+Tensor linalg_norm(const Tensor& self, Word ord, const Dims& dim = {}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
 // A norm of the matrices of two dimensions; ord is a number, "fro" or "nuc".
 Tensor linalg_matrix_norm(const Tensor& self, const Operand& ord, const Dims& dim = {-2, -1}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
-Tensor linalg_matrix_norm_str_ord(const Tensor& self, Word ord = "fro", const Dims& dim = {-2, -1}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
+Tensor linalg_matrix_norm(const Tensor& self, Word ord = "fro", const Dims& dim = {-2, -1}, bool keepdim = false, std::optional<DType> dtype = {}, Where where = Where::current());
 // Complex numbers of real and imaginary parts.
 Tensor complex(const Tensor& real, const Tensor& imag, Where where = Where::current());
 // Complex numbers as pairs in a last dimension of size 2.
@@ -924,9 +921,6 @@ Tensor fft_hfftn(const Tensor& self, const std::optional<SizeList>& s = {}, cons
 Tensor fft_fftshift(const Tensor& self, const Dims& dim = {}, Where where = Where::current());
 // The frequency 0 moved back to the start.
 Tensor fft_ifftshift(const Tensor& self, const Dims& dim = {}, Where where = Where::current());
-// The Fourier transform of windows of a signal.
-Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length = {}, const std::optional<SymInt>& win_length = {}, const Tensor& window = {}, bool normalized = false, std::optional<bool> onesided = {}, std::optional<bool> return_complex = {}, std::optional<bool> align_to_window = {}, Where where = Where::current());
-Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool center, Word pad_mode, bool normalized, std::optional<bool> onesided, std::optional<bool> return_complex, std::optional<bool> align_to_window = {}, Where where = Where::current());
 // The signal of a short-time Fourier transform.
 Tensor istft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length = {}, const std::optional<SymInt>& win_length = {}, const Tensor& window = {}, bool center = true, bool normalized = false, std::optional<bool> onesided = {}, const std::optional<SymInt>& length = {}, bool return_complex = false, Where where = Where::current());
 // Random integers in [low, high).
@@ -1023,6 +1017,9 @@ Tensor true_divide_(const Tensor& self, const Operand& other, Where where = Wher
 // In place: The quotient rounded towards negative infinity.
 Tensor floor_divide_(const Tensor& self, const Operand& other, Where where = Where::current());
 Tensor floor_divide__Tensor(const Tensor& self, const Operand& other, Where where = Where::current());
+// In place: The quotient of the elements; integers give floats unless rounding_mode is "trunc" or "floor".
+Tensor div_(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode, Where where = Where::current());
+Tensor div_(const Tensor& self, const Operand& other, std::optional<Word> rounding_mode, Where where = Where::current());
 // In place: The remainder of the division, with the sign of the divisor.
 Tensor remainder_(const Tensor& self, const Operand& other, Where where = Where::current());
 // In place: The remainder of the division, with the sign of the dividend.
@@ -1442,9 +1439,7 @@ Tensor randint_like_(const Tensor& self, const SymInt& low, const SymInt& high, 
 Tensor random_(const Tensor& self, const SymInt& from, const std::optional<SymInt>& to, Where where = Where::current());
 Tensor random_(const Tensor& self, const SymInt& to, Where where = Where::current());
 // In place: 1 with the given probability, 0 otherwise.
-Tensor bernoulli_(const Tensor& self, Where where = Where::current());
-Tensor bernoulli_(const Tensor& self, double p, Where where = Where::current());
-Tensor bernoulli__float(const Tensor& self, double p = 0.5, Where where = Where::current());
+Tensor bernoulli_(const Tensor& self, double p = 0.5, Where where = Where::current());
 Tensor bernoulli_(const Tensor& self, const Tensor& p, Where where = Where::current());
 // In place: Normal random numbers of the given mean and deviation.
 Tensor normal_(const Tensor& self, double mean = 0, double std = 1, Where where = Where::current());

@@ -138,9 +138,15 @@ class Tensor {
   static Tensor empty(Size::List sizes, DType dtype, const Device& device = Device::cpu()) {
     return empty(Size::values(sizes), dtype, device);
   }
+  // UserError for a number that an integer dtype has no room for.
   static Tensor full(std::span<const int64_t> sizes, double value, DType dtype = DType::F32, const Device& device = Device::cpu());
-  static Tensor full(Size::List sizes, double value, DType dtype = DType::F32, const Device& device = Device::cpu()) {
-    return full(Size::values(sizes), value, dtype, device);
+  template <Integer I>
+  static Tensor full(std::span<const int64_t> sizes, I value, DType dtype = DType::F32, const Device& device = Device::cpu()) {
+    return full_of_integer(sizes, detail::to_int64(value), dtype, device);
+  }
+  template <class N>
+  static Tensor full(Size::List sizes, N value, DType dtype = DType::F32, const Device& device = Device::cpu()) {
+    return full(std::span<const int64_t>(Size::values(sizes)), value, dtype, device);
   }
   // Copies the numbers, converting them to dtype. UserError when their count is not the product of the sizes, or an integer dtype has no
   // room for one of them.
@@ -268,6 +274,7 @@ class Tensor {
   const std::shared_ptr<TensorImpl>& shared_impl() const { return impl_; }
 
  private:
+  static Tensor full_of_integer(std::span<const int64_t> sizes, int64_t value, DType dtype, const Device& device);
   std::byte* typed_data(detail::ElementKind kind, size_t size, Where where) const;
   static Tensor copied(const void* values, size_t count, detail::ElementKind kind, size_t size, std::span<const int64_t> sizes,
                        const Device& device);

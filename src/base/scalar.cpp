@@ -316,6 +316,24 @@ Number evaluate(ScalarOp op, DType dtype, DType operand, const Number* args) {
   return convert(Number::of(int_op(op, x, operand == DType::U64)), dtype);
 }
 
+bool has_room(DType dtype, const Number& v) {
+  if (!is_int(dtype)) return true;
+  const int bits = static_cast<int>(8 * size_of(dtype));
+  if (v.kind == Number::Kind::Float) {
+    if (std::isnan(v.f)) return false;
+    const double end = std::ldexp(1.0, is_unsigned(dtype) ? bits : bits - 1);
+    return std::trunc(v.f) < end && v.f >= (is_unsigned(dtype) ? 0 : -end);
+  }
+  if (bits == 64) return true;
+  const int64_t last = (int64_t{1} << (is_unsigned(dtype) ? bits : bits - 1)) - 1;
+  return v.i <= last && v.i >= (is_unsigned(dtype) ? -last : -last - 1);
+}
+
+std::string to_string(const Number& v) {
+  if (v.kind == Number::Kind::Float) return fmt::format("{}", v.f);
+  return v.kind == Number::Kind::Bool ? (v.i ? "true" : "false") : fmt::format("{}", v.i);
+}
+
 Number convert(const Number& v, DType dtype) {
   switch (dtype) {
     case DType::F64:

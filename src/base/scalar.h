@@ -97,6 +97,11 @@ double random_normal(int64_t seed, int64_t offset);
 // Rounds (floats) or wraps (integers) a number to what `dtype` can hold.
 Number convert(const Number& v, DType dtype);
 
+// Whether a number can be an element of `dtype`: integers as PyTorch's, where those without a sign have room for the negatives of their
+// numbers, and floats lose what is behind the point. All others have room for all.
+bool has_room(DType dtype, const Number& v);
+std::string to_string(const Number& v);
+
 // Element access on raw memory.
 Number load_number(const void* p, DType dtype);
 void store_number(void* p, DType dtype, const Number& v);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "ops/call_errors.h"
+#include "ops/stored_numbers.h"
 #include "ops/table.h"
 
 namespace toroid::ops {
@@ -101,6 +102,7 @@ std::vector<Tensor> call(const Op& given, CallArgs args, const std::source_locat
   const Op& op = row_of_numbers(given, args);
   args = checked_call(op, where, [&] {
     CallArgs all = complete(op, std::move(args));
+    check_stored_numbers(op, all);
     if (op.inplace_of) check_result_fits(op, all);
     return all;
   });

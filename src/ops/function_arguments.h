@@ -27,12 +27,19 @@ Arg<Tensor> dims_or_none(const Dims& dims);
 // For a parameter that must be a number; UserError for a tensor.
 Arg<Tensor> number(std::string_view op, std::string_view parameter, const Operand& o);
 Arg<Tensor> number(std::string_view op, std::string_view parameter, const std::optional<Operand>& o);
+// The same as the number of elements of x's, or the given, dtype: integers are doubles among floats. An open size is fixed.
+Arg<Tensor> number_for(const Tensor& x, std::string_view op, std::string_view parameter, const Operand& o);
+Arg<Tensor> number_for(DType dtype, std::string_view op, std::string_view parameter, const Operand& o);
+// A factor: an integer where it is one.
+Arg<Tensor> factor(std::string_view op, std::string_view parameter, const Operand& o);
+// Whether it is a tensor, or a size that is not known yet.
+bool is_open(const Operand& o);
 // UserError unless one of the operands is a tensor.
 void need_tensor(std::string_view op, const Operand& a, const Operand& b);
 // An integer where v is one: numbers of integer operations must not turn them into floating ones.
 Arg<Tensor> whole(double v);
-// A limit for clamp: an integer for integer tensors.
-Arg<Tensor> bound(const Tensor& x, std::optional<double> v);
+// A number as a tensor of one element of x's dtype, on its device.
+Tensor elements_of(const Tensor& x, const Operand& o, std::string_view op, const std::source_location& where);
 inline Arg<Tensor> maybe(const Tensor& t) { return t.defined() ? Arg<Tensor>(t) : std::monostate{}; }
 // The first two, and the first three, results.
 std::pair<Tensor, Tensor> two(const Op& op, CallArgs args, const std::source_location& where);

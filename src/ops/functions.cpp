@@ -42,6 +42,24 @@ const Tensor& tensor_of(const Operand& a, const char* what) {
   return std::get<Tensor>(a.value());
 }
 
+bool is_one(const Operand& o) {
+  if (auto* d = std::get_if<double>(&o.value())) return *d == 1;
+  auto* s = std::get_if<SymInt>(&o.value());
+  return s && s->expr() == Expr(1);
+}
+
+// A limit that is a tensor, or an open size, makes both operands.
+Tensor clamped(const ops::Op& by_numbers, const ops::Op& by_tensors, const Tensor& x, const std::optional<Operand>& min,
+               const std::optional<Operand>& max, const Where& where) {
+  const bool tensors = (min && is_open(*min)) || (max && is_open(*max));
+  const auto limit = [&](const std::optional<Operand>& o, const char* name) -> Arg<Tensor> {
+    if (!o) return std::monostate{};
+    if (!tensors) return number_for(x, "clamp", name, *o);
+    return o->is_tensor() ? argument(*o) : elements_of(x, *o, "clamp", where);
+  };
+  return one(tensors ? by_tensors : by_numbers, {x, limit(min, "min"), limit(max, "max")}, where);
+}
+
 }  // namespace
 
 Tensor operator+(const Operand& a, const Operand& b) { return symmetric(TOROID_ROW("add.Tensor"), a, b); }
@@ -65,16 +83,17 @@ Tensor& operator-=(Tensor& a, const Operand& b) { return sub_(a, b), a; }
 Tensor& operator*=(Tensor& a, const Operand& b) { return mul_(a, b), a; }
 Tensor& operator/=(Tensor& a, const Operand& b) { return div_(a, b), a; }
 
-Tensor add(const Operand& a, const Operand& b, double alpha) {
-  if (alpha == 1) return a + b;
-  return one(TOROID_ROW("add.Tensor"), {argument(a), argument(b), alpha}, a.where());
+Tensor add(const Operand& a, const Operand& b, const Operand& alpha) {
+  if (is_one(alpha)) return a + b;
+  return one(TOROID_ROW("add.Tensor"), {argument(a), argument(b), factor("add", "alpha", alpha)}, a.where());
 }
-Tensor sub(const Operand& a, const Operand& b, double alpha) {
+Tensor sub(const Operand& a, const Operand& b, const Operand& alpha) {
   TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "sub: both operands are numbers; one must be a tensor (called at {})",
                     ops::place_text(a.where()));
-  if (!a.is_tensor() && alpha == 1) return one(TOROID_ROW("rsub.Scalar"), {argument(b), argument(a)}, a.where());
-  if (alpha == 1) return binary(TOROID_ROW("sub.Tensor"), a, b);
-  return one(TOROID_ROW("sub.Tensor"), {argument(a), argument(b), alpha}, a.where());
+  const bool plain = is_one(alpha);
+  if (!a.is_tensor() && plain) return one(TOROID_ROW("rsub.Scalar"), {argument(b), argument(a)}, a.where());
+  if (plain) return binary(TOROID_ROW("sub.Tensor"), a, b);
+  return one(TOROID_ROW("sub.Tensor"), {argument(a), argument(b), factor("sub", "alpha", alpha)}, a.where());
 }
 Tensor mul(const Operand& a, const Operand& b) { return a * b; }
 Tensor div(const Operand& a, const Operand& b) { return binary(TOROID_ROW("div.Tensor"), a, b); }
@@ -99,11 +118,11 @@ Tensor ge(const Operand& a, const Operand& b) { return compare(TOROID_ROW("ge.Te
 Tensor logical_and(const Operand& a, const Operand& b) { return symmetric(TOROID_ROW("logical_and"), a, b); }
 Tensor logical_or(const Operand& a, const Operand& b) { return symmetric(TOROID_ROW("logical_or"), a, b); }
 Tensor logical_xor(const Operand& a, const Operand& b) { return symmetric(TOROID_ROW("logical_xor"), a, b); }
-Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double value, Where where) {
-  return one(TOROID_ROW("addcmul"), {x, a, b, value}, where);
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& value, Where where) {
+  return one(TOROID_ROW("addcmul"), {x, a, b, number_for(x, "addcmul", "value", value)}, where);
 }
-Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double value, Where where) {
-  return one(TOROID_ROW("addcdiv"), {x, a, b, value}, where);
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& value, Where where) {
+  return one(TOROID_ROW("addcdiv"), {x, a, b, number_for(x, "addcdiv", "value", value)}, where);
 }
 Tensor lerp(const Tensor& start, const Tensor& end, const Operand& weight) {
   const ops::Op& op = weight.is_tensor() ? TOROID_ROW("lerp.Tensor") : TOROID_ROW("lerp.Scalar");
@@ -164,18 +183,25 @@ TOROID_UNARY(sigmoid_)
 TOROID_UNARY(tanh_)
 TOROID_UNARY(zero_)
 
-Tensor leaky_relu(const Tensor& x, double negative_slope, Where where) { return one(TOROID_ROW("leaky_relu"), {x, negative_slope}, where); }
-Tensor elu(const Tensor& x, double alpha, Where where) { return one(TOROID_ROW("elu"), {x, alpha}, where); }
+Tensor leaky_relu(const Tensor& x, const Operand& negative_slope, Where where) {
+  return one(TOROID_ROW("leaky_relu"), {x, number_for(x, "leaky_relu", "negative_slope", negative_slope)}, where);
+}
+Tensor elu(const Tensor& x, const Operand& alpha, Where where) {
+  return one(TOROID_ROW("elu"), {x, number_for(x, "elu", "alpha", alpha)}, where);
+}
 Tensor gelu(const Tensor& x, Word word, Where where) {
   const std::string_view approximate = word;
   TOROID_USER_CHECK(approximate == "none" || approximate == "tanh",
                     "gelu: approximate is \"{}\"; it must be \"none\" or \"tanh\" (called at {})", approximate, ops::place_text(where));
   return one(TOROID_ROW("gelu"), {x, std::string(approximate)}, where);
 }
-Tensor softplus(const Tensor& x, double beta, double threshold, Where where) {
-  return one(TOROID_ROW("softplus"), {x, beta, threshold}, where);
+Tensor softplus(const Tensor& x, const Operand& beta, const Operand& threshold, Where where) {
+  return one(TOROID_ROW("softplus"), {x, number_for(x, "softplus", "beta", beta), number_for(x, "softplus", "threshold", threshold)},
+             where);
 }
-Tensor hardtanh(const Tensor& x, double min, double max, Where where) { return one(TOROID_ROW("hardtanh"), {x, min, max}, where); }
+Tensor hardtanh(const Tensor& x, const Operand& min, const Operand& max, Where where) {
+  return one(TOROID_ROW("hardtanh"), {x, number_for(x, "hardtanh", "min", min), number_for(x, "hardtanh", "max", max)}, where);
+}
 Tensor softmax(const Tensor& x, int64_t dim, Where where) { return one(TOROID_ROW("softmax.int"), {x, Expr(dim)}, where); }
 Tensor log_softmax(const Tensor& x, int64_t dim, Where where) { return one(TOROID_ROW("log_softmax.int"), {x, Expr(dim)}, where); }
 Tensor glu(const Tensor& x, int64_t dim, Where where) { return one(TOROID_ROW("glu"), {x, Expr(dim)}, where); }
@@ -186,11 +212,12 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
                                     : (b.is_tensor() ? TOROID_ROW("where.ScalarSelf") : TOROID_ROW("where.Scalar"));
   return one(op, {condition, argument(a), argument(b)}, a.where());
 }
-Tensor clamp(const Tensor& x, std::optional<double> min, std::optional<double> max, Where where) {
-  return one(TOROID_ROW("clamp"), {x, bound(x, min), bound(x, max)}, where);
+Tensor clamp(const Tensor& x, const std::optional<Operand>& min, const std::optional<Operand>& max, Where where) {
+  return clamped(TOROID_ROW("clamp"), TOROID_ROW("clamp.Tensor"), x, min, max, where);
 }
-Tensor masked_fill(const Tensor& x, const Tensor& mask, double value, Where where) {
-  return one(TOROID_ROW("masked_fill.Scalar"), {x, mask, value}, where);
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value, Where where) {
+  if (is_open(value)) return one(TOROID_ROW("masked_fill.Tensor"), {x, mask, argument(value)}, where);
+  return one(TOROID_ROW("masked_fill.Scalar"), {x, mask, number_for(x, "masked_fill", "value", value)}, where);
 }
 Tensor nan_to_num(const Tensor& x, std::optional<double> nan, std::optional<double> posinf, std::optional<double> neginf, Where where) {
   return one(TOROID_ROW("nan_to_num"), {x, optional(nan), optional(posinf), optional(neginf)}, where);
@@ -269,30 +296,34 @@ std::pair<Tensor, Tensor> topk(const Tensor& x, const SymInt& k, int64_t dim, bo
   return two(TOROID_ROW("topk"), {x, k.expr(), Expr(dim), largest}, where);
 }
 
-Tensor add_(const Tensor& x, const Operand& other, double alpha) {
-  return one(TOROID_ROW("add_.Tensor"), {x, argument(other), whole(alpha)}, other.where());
+Tensor add_(const Tensor& x, const Operand& other, const Operand& alpha) {
+  return one(TOROID_ROW("add_.Tensor"), {x, argument(other), factor("add_", "alpha", alpha)}, other.where());
 }
-Tensor sub_(const Tensor& x, const Operand& other, double alpha) {
-  return one(TOROID_ROW("sub_.Tensor"), {x, argument(other), whole(alpha)}, other.where());
+Tensor sub_(const Tensor& x, const Operand& other, const Operand& alpha) {
+  return one(TOROID_ROW("sub_.Tensor"), {x, argument(other), factor("sub_", "alpha", alpha)}, other.where());
 }
 Tensor mul_(const Tensor& x, const Operand& other) { return in_place(TOROID_ROW("mul_.Tensor"), x, other); }
 Tensor div_(const Tensor& x, const Operand& other) { return in_place(TOROID_ROW("div_.Tensor"), x, other); }
-Tensor addcmul_(const Tensor& x, const Tensor& a, const Tensor& b, double value, Where where) {
-  return one(TOROID_ROW("addcmul_"), {x, a, b, value}, where);
+Tensor addcmul_(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& value, Where where) {
+  return one(TOROID_ROW("addcmul_"), {x, a, b, number_for(x, "addcmul_", "value", value)}, where);
 }
-Tensor addcdiv_(const Tensor& x, const Tensor& a, const Tensor& b, double value, Where where) {
-  return one(TOROID_ROW("addcdiv_"), {x, a, b, value}, where);
+Tensor addcdiv_(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& value, Where where) {
+  return one(TOROID_ROW("addcdiv_"), {x, a, b, number_for(x, "addcdiv_", "value", value)}, where);
 }
-Tensor clamp_(const Tensor& x, std::optional<double> min, std::optional<double> max, Where where) {
-  return one(TOROID_ROW("clamp_"), {x, bound(x, min), bound(x, max)}, where);
+Tensor clamp_(const Tensor& x, const std::optional<Operand>& min, const std::optional<Operand>& max, Where where) {
+  return clamped(TOROID_ROW("clamp_"), TOROID_ROW("clamp_.Tensor"), x, min, max, where);
 }
 Tensor copy_(const Tensor& x, const Tensor& source, Where where) { return one(TOROID_ROW("copy_"), {x, source}, where); }
-Tensor fill_(const Tensor& x, double value, Where where) { return one(TOROID_ROW("fill_.Scalar"), {x, value}, where); }
-Tensor masked_fill_(const Tensor& x, const Tensor& mask, double value, Where where) {
-  return one(TOROID_ROW("masked_fill_.Scalar"), {x, mask, value}, where);
+Tensor fill_(const Tensor& x, const Operand& value, Where where) {
+  if (is_open(value)) return one(TOROID_ROW("fill_.Tensor"), {x, argument(value)}, where);
+  return one(TOROID_ROW("fill_.Scalar"), {x, number_for(x, "fill_", "value", value)}, where);
 }
-Tensor index_put_(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate, Where where) {
-  return one(TOROID_ROW("index_put_"), {x, indices, values, accumulate}, where);
+Tensor masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value, Where where) {
+  if (is_open(value)) return one(TOROID_ROW("masked_fill_.Tensor"), {x, mask, argument(value)}, where);
+  return one(TOROID_ROW("masked_fill_.Scalar"), {x, mask, number_for(x, "masked_fill_", "value", value)}, where);
+}
+Tensor index_put_(const Tensor& x, const std::vector<Tensor>& indices, const Operand& values, bool accumulate, Where where) {
+  return one(TOROID_ROW("index_put_"), {x, indices, elements_of(x, values, "index_put_", where), accumulate}, where);
 }
 Tensor index_copy_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
   return one(TOROID_ROW("index_copy_"), {x, Expr(dim), index, source}, where);

@@ -49,11 +49,34 @@ Arg<Tensor> number(std::string_view op, std::string_view parameter, const Operan
 Arg<Tensor> number(std::string_view op, std::string_view parameter, const std::optional<Operand>& o) {
   return o ? number(op, parameter, *o) : std::monostate{};
 }
+Arg<Tensor> number_for(DType dtype, std::string_view op, std::string_view parameter, const Operand& o) {
+  const bool real = is_float(dtype) || is_complex(dtype);
+  if (auto* s = std::get_if<SymInt>(&o.value())) {
+    const int64_t fixed = *s;
+    return real ? Arg<Tensor>(static_cast<double>(fixed)) : Expr(fixed);
+  }
+  return number(op, parameter, o);
+}
+Arg<Tensor> number_for(const Tensor& x, std::string_view op, std::string_view parameter, const Operand& o) {
+  return number_for(x.dtype(), op, parameter, o);
+}
+Arg<Tensor> factor(std::string_view op, std::string_view parameter, const Operand& o) {
+  if (auto* d = std::get_if<double>(&o.value())) return whole(*d);
+  return number_for(DType::I64, op, parameter, o);
+}
+bool is_open(const Operand& o) {
+  auto* s = std::get_if<SymInt>(&o.value());
+  return o.is_tensor() || (s && !s->expr().is_const());
+}
 void need_tensor(std::string_view op, const Operand& a, const Operand& b) {
   TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "{}: both operands are numbers; one must be a tensor", op);
 }
 Arg<Tensor> whole(double v) { return std::nearbyint(v) == v && std::abs(v) < 1e15 ? Arg<Tensor>(Expr(static_cast<int64_t>(v))) : v; }
-Arg<Tensor> bound(const Tensor& x, std::optional<double> v) { return v && is_int(x.dtype()) ? whole(*v) : optional(v); }
+Tensor elements_of(const Tensor& x, const Operand& o, std::string_view op, const std::source_location& where) {
+  if (o.is_tensor()) return std::get<Tensor>(o.value());
+  DeviceScope scope(x.device());
+  return call1("full", {std::vector<Expr>{}, is_open(o) ? number(op, "value", o) : number_for(x, op, "value", o), x.dtype()}, where);
+}
 std::pair<Tensor, Tensor> two(const Op& op, CallArgs args, const std::source_location& where) {
   auto results = call(op, std::move(args), where);
   return {results.at(0), results.at(1)};
@@ -95,11 +118,11 @@ Tensor bmm(const Tensor& a, const Tensor& b, Where where) { return call1("bmm", 
 Tensor dot(const Tensor& a, const Tensor& b, Where where) { return call1("dot", {a, b}, where); }
 Tensor outer(const Tensor& a, const Tensor& b, Where where) { return call1("outer", {a, b}, where); }
 Tensor mv(const Tensor& a, const Tensor& v, Where where) { return call1("mv", {a, v}, where); }
-Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta, double alpha, Where where) {
-  return call1("addmm", {x, a, b, whole(beta), whole(alpha)}, where);
+Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& beta, const Operand& alpha, Where where) {
+  return call1("addmm", {x, a, b, factor("addmm", "beta", beta), factor("addmm", "alpha", alpha)}, where);
 }
-Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta, double alpha, Where where) {
-  return call1("baddbmm", {x, a, b, whole(beta), whole(alpha)}, where);
+Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, const Operand& beta, const Operand& alpha, Where where) {
+  return call1("baddbmm", {x, a, b, factor("baddbmm", "beta", beta), factor("baddbmm", "alpha", alpha)}, where);
 }
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where) {
   return call1("linear", {x, weight, maybe(bias)}, where);
@@ -129,6 +152,14 @@ Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const S
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding,
               const SizeList& dilation, int64_t groups, Where where) {
   return call1("conv2d", {x, weight, maybe(bias), exprs(stride), exprs(padding), exprs(dilation), Expr(groups)}, where);
+}
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation,
+              int64_t groups, Where where) {
+  return call1("conv1d.padding", {x, weight, maybe(bias), exprs(stride), std::string(padding), exprs(dilation), Expr(groups)}, where);
+}
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation,
+              int64_t groups, Where where) {
+  return call1("conv2d.padding", {x, weight, maybe(bias), exprs(stride), std::string(padding), exprs(dilation), Expr(groups)}, where);
 }
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding,
                         const SizeList& output_padding, int64_t groups, const SizeList& dilation, Where where) {
@@ -178,8 +209,9 @@ Tensor squeeze(const Tensor& x, const Dims& dims, Where where) {
 }
 Tensor expand(const Tensor& x, const SizeList& sizes, Where where) { return call1("expand", {x, exprs(sizes)}, where); }
 Tensor repeat(const Tensor& x, const SizeList& repeats, Where where) { return call1("repeat", {x, exprs(repeats)}, where); }
-Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim, Where where) {
-  return call1("repeat_interleave.self_int", {x, Expr(repeats), Expr(dim)}, where);
+Tensor repeat_interleave(const Tensor& repeats, Where where) { return call1("repeat_interleave.Tensor", {repeats}, where); }
+Tensor repeat_interleave(const Tensor& x, const SymInt& repeats, std::optional<int64_t> dim, Where where) {
+  return call1("repeat_interleave.self_int", {x, repeats.expr(), optional(dim)}, where);
 }
 Tensor repeat_interleave(const Tensor& x, const Tensor& repeats, std::optional<int64_t> dim, Where where) {
   return call1("repeat_interleave.self_Tensor", {x, repeats, optional(dim), std::monostate{}}, where);
@@ -240,8 +272,8 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where) {
   return call1("scatter_add", {x, Expr(dim), index, src}, where);
 }
-Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate, Where where) {
-  return call1("index_put", {x, indices, values, accumulate}, where);
+Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Operand& values, bool accumulate, Where where) {
+  return call1("index_put", {x, indices, elements_of(x, values, "index_put", where), accumulate}, where);
 }
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
   return call1("index_add", {x, Expr(dim), index, source}, where);
@@ -250,7 +282,14 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
   return call1("index_copy", {x, Expr(dim), index, source}, where);
 }
 Tensor nonzero(const Tensor& x, Where where) { return call1("nonzero", {x}, where); }
-Tensor one_hot(const Tensor& x, int64_t classes, Where where) { return call1("one_hot", {x, Expr(classes)}, where); }
+Tensor one_hot(const Tensor& x, int64_t classes, Where where) {
+  if (classes == -1) {
+    TOROID_USER_CHECK(x.numel() > 0, "one_hot: the number of classes must be given for a tensor without elements (called at {})",
+                      ops::place_text(where));
+    classes = max(x, where).item<int64_t>(where) + 1;
+  }
+  return call1("one_hot", {x, Expr(classes)}, where);
+}
 
 namespace {
 // A row that makes a tensor of numbers alone.
@@ -260,8 +299,18 @@ Tensor make(std::string_view row, CallArgs args, const std::optional<Device>& de
 }
 }  // namespace
 
-Tensor full(const SizeList& sizes, double value, DType dtype, std::optional<Device> device, Where where) {
-  return make("full", {exprs(sizes), is_int(dtype) || is_bool(dtype) ? whole(value) : Arg<Tensor>(value), dtype}, device, where);
+namespace {
+// The number of a new tensor. Integers and truths may be given as doubles, and open sizes stay open among integers.
+Arg<Tensor> fill_number(DType dtype, std::string_view op, const Operand& o) {
+  if (auto* d = std::get_if<double>(&o.value()); d && (is_int(dtype) || is_bool(dtype)))
+    return has_room(dtype, Number::of(*d)) ? whole(*d) : Arg<Tensor>(*d);
+  if (!o.is_tensor() && is_open(o) && is_int(dtype)) return number(op, "value", o);
+  return number_for(dtype, op, "value", o);
+}
+}  // namespace
+
+Tensor full(const SizeList& sizes, const Operand& value, DType dtype, std::optional<Device> device, Where where) {
+  return make("full", {exprs(sizes), fill_number(dtype, "full", value), dtype}, device, where);
 }
 Tensor zeros(const SizeList& sizes, DType dtype, std::optional<Device> device, Where where) {
   return make("zeros", {exprs(sizes), dtype}, device, where);
@@ -284,14 +333,14 @@ Tensor eye(const SymInt& n, const SymInt& m, DType dtype, std::optional<Device> 
 Tensor eye(const SymInt& n, DType dtype, std::optional<Device> device, Where where) {
   return make("eye", {n.expr(), dtype}, device, where);
 }
-Tensor scalar_tensor(double value, DType dtype, std::optional<Device> device, Where where) {
-  return make("scalar_tensor", {value, dtype}, device, where);
+Tensor scalar_tensor(const Operand& value, DType dtype, std::optional<Device> device, Where where) {
+  return make("scalar_tensor", {fill_number(dtype, "scalar_tensor", value), dtype}, device, where);
 }
 Tensor empty_like(const Tensor& x, Where where) { return call1("empty_like", {x}, where); }
 Tensor zeros_like(const Tensor& x, Where where) { return call1("zeros_like", {x}, where); }
 Tensor ones_like(const Tensor& x, Where where) { return call1("ones_like", {x}, where); }
-Tensor full_like(const Tensor& x, double value, Where where) {
-  return call1("full_like", {x, is_int(x.dtype()) || is_bool(x.dtype()) ? whole(value) : Arg<Tensor>(value)}, where);
+Tensor full_like(const Tensor& x, const Operand& value, Where where) {
+  return call1("full_like", {x, fill_number(x.dtype(), "full_like", value)}, where);
 }
 Tensor rand(const SizeList& sizes, DType dtype, std::optional<Device> device, Where where) {
   return make("rand", {exprs(sizes), dtype}, device, where);

@@ -38,6 +38,9 @@ Tensor true_divide(const Operand& self, const Operand& other, Where where) {
 Tensor div(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode, Where where) {
   return call1("div.Tensor_mode", {self, other, optional(rounding_mode)}, where);
 }
+Tensor div(const Tensor& self, const Operand& other, std::optional<Word> rounding_mode, Where where) {
+  return call1("div.Scalar_mode", {self, number("div.Scalar_mode", "other", other), optional(rounding_mode)}, where);
+}
 Tensor fmod(const Operand& self, const Operand& other, Where where) {
   need_tensor("fmod.Tensor", self, other);
   return call1("fmod.Tensor", {argument(self), argument(other)}, where);
@@ -537,25 +540,25 @@ Tensor as_strided(const Tensor& self, const SizeList& size, const SizeList& stri
 std::vector<Tensor> tensor_split(const Tensor& self, const SymInt& sections, int64_t dim, Where where) {
   return call("tensor_split.sections", {self, sections.expr(), Expr(dim)}, where);
 }
-std::vector<Tensor> tensor_split_indices(const Tensor& self, const SizeList& indices, int64_t dim, Where where) {
+std::vector<Tensor> tensor_split(const Tensor& self, const std::vector<SymInt>& indices, int64_t dim, Where where) {
   return call("tensor_split.indices", {self, exprs(indices), Expr(dim)}, where);
 }
-std::vector<Tensor> hsplit(const Tensor& self, const SizeList& indices, Where where) {
+std::vector<Tensor> hsplit(const Tensor& self, const std::vector<SymInt>& indices, Where where) {
   return call("hsplit.array", {self, exprs(indices)}, where);
 }
-std::vector<Tensor> hsplit_int(const Tensor& self, const SymInt& sections, Where where) {
+std::vector<Tensor> hsplit(const Tensor& self, const SymInt& sections, Where where) {
   return call("hsplit.int", {self, sections.expr()}, where);
 }
-std::vector<Tensor> vsplit(const Tensor& self, const SizeList& indices, Where where) {
+std::vector<Tensor> vsplit(const Tensor& self, const std::vector<SymInt>& indices, Where where) {
   return call("vsplit.array", {self, exprs(indices)}, where);
 }
-std::vector<Tensor> vsplit_int(const Tensor& self, const SymInt& sections, Where where) {
+std::vector<Tensor> vsplit(const Tensor& self, const SymInt& sections, Where where) {
   return call("vsplit.int", {self, sections.expr()}, where);
 }
-std::vector<Tensor> dsplit(const Tensor& self, const SizeList& indices, Where where) {
+std::vector<Tensor> dsplit(const Tensor& self, const std::vector<SymInt>& indices, Where where) {
   return call("dsplit.array", {self, exprs(indices)}, where);
 }
-std::vector<Tensor> dsplit_int(const Tensor& self, const SymInt& sections, Where where) {
+std::vector<Tensor> dsplit(const Tensor& self, const SymInt& sections, Where where) {
   return call("dsplit.int", {self, sections.expr()}, where);
 }
 Tensor swapdims(const Tensor& self, int64_t dim0, int64_t dim1, Where where) {
@@ -763,6 +766,12 @@ Tensor fft_rfftfreq(const SymInt& n, double d, std::optional<DType> dtype, std::
 Tensor hash_tensor(const Tensor& self, const Dims& dim, bool keepdim, const SymInt& mode, Where where) {
   return call1("hash_tensor", {self, numbers(dim), keepdim, mode.expr()}, where);
 }
+Tensor cov(const Tensor& self, const SymInt& correction, const Tensor& fweights, const Tensor& aweights, Where where) {
+  return call1("cov", {self, correction.expr(), maybe(fweights), maybe(aweights)}, where);
+}
+Tensor corrcoef(const Tensor& self, Where where) {
+  return call1("corrcoef", {self}, where);
+}
 Tensor max(const Tensor& self, const Tensor& other, Where where) {
   return call1("max.other", {self, other}, where);
 }
@@ -880,17 +889,11 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Operand& p, const Operand& margin, const Tensor& weight, Reduction reduction, Where where) {
   return call1("multi_margin_loss", {self, target, number("multi_margin_loss", "p", p), number("multi_margin_loss", "margin", margin), maybe(weight), Expr(reduction.number("multi_margin_loss", where))}, where);
 }
-Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full, double eps, Reduction reduction, Where where) {
-  return call1("poisson_nll_loss", {input, target, log_input, full, eps, Expr(reduction.number("poisson_nll_loss", where))}, where);
-}
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, Where where) {
   return call1("binary_cross_entropy", {self, target, maybe(weight), Expr(reduction.number("binary_cross_entropy", where))}, where);
 }
 Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target, const Tensor& weight, const Tensor& pos_weight, Reduction reduction, Where where) {
   return call1("binary_cross_entropy_with_logits", {self, target, maybe(weight), maybe(pos_weight), Expr(reduction.number("binary_cross_entropy_with_logits", where))}, where);
-}
-Tensor kl_div(const Tensor& self, const Tensor& target, Reduction reduction, bool log_target, Where where) {
-  return call1("kl_div", {self, target, Expr(reduction.number("kl_div", where)), log_target}, where);
 }
 Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, const SymInt& ignore_index, Where where) {
   return call1("nll_loss", {self, target, maybe(weight), Expr(reduction.number("nll_loss", where)), ignore_index.expr()}, where);
@@ -1027,9 +1030,6 @@ std::vector<Tensor> nonzero_numpy(const Tensor& self, Where where) {
 Tensor nonzero_static(const Tensor& self, const SymInt& size, const SymInt& fill_value, Where where) {
   return call1("nonzero_static", {self, size.expr(), fill_value.expr()}, where);
 }
-Tensor repeat_interleave(const Tensor& repeats, const std::optional<SymInt>& output_size, Where where) {
-  return call1("repeat_interleave.Tensor", {repeats, optional(output_size)}, where);
-}
 Tensor combinations(const Tensor& self, const SymInt& r, bool with_replacement, Where where) {
   return call1("combinations", {self, r.expr(), with_replacement}, where);
 }
@@ -1045,8 +1045,14 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& tensors, Word indexing, 
 Tensor diff(const Tensor& self, const SymInt& n, int64_t dim, const Tensor& prepend, const Tensor& append, Where where) {
   return call1("diff", {self, n.expr(), Expr(dim), maybe(prepend), maybe(append)}, where);
 }
+Tensor trapezoid(const Tensor& y, const Tensor& x, int64_t dim, Where where) {
+  return call1("trapezoid.x", {y, x, Expr(dim)}, where);
+}
 Tensor trapezoid(const Tensor& y, const Operand& dx, int64_t dim, Where where) {
   return call1("trapezoid.dx", {y, number("trapezoid.dx", "dx", dx), Expr(dim)}, where);
+}
+Tensor cumulative_trapezoid(const Tensor& y, const Tensor& x, int64_t dim, Where where) {
+  return call1("cumulative_trapezoid.x", {y, x, Expr(dim)}, where);
 }
 Tensor cumulative_trapezoid(const Tensor& y, const Operand& dx, int64_t dim, Where where) {
   return call1("cumulative_trapezoid.dx", {y, number("cumulative_trapezoid.dx", "dx", dx), Expr(dim)}, where);
@@ -1123,19 +1129,13 @@ Tensor tensordot(const Tensor& self, const Tensor& other, const Dims& dims_self,
 Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool transposed, const SizeList& output_padding, const SymInt& groups, Where where) {
   return call1("convolution", {input, weight, maybe(bias), exprs(stride), exprs(padding), exprs(dilation), transposed, exprs(output_padding), groups.expr()}, where);
 }
-Tensor conv1d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where) {
-  return call1("conv1d.padding", {input, weight, maybe(bias), exprs(stride), std::string(padding), exprs(dilation), groups.expr()}, where);
-}
 Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& output_padding, const SymInt& groups, const SizeList& dilation, Where where) {
   return call1("conv_transpose1d", {input, weight, maybe(bias), exprs(stride), exprs(padding), exprs(output_padding), groups.expr(), exprs(dilation)}, where);
-}
-Tensor conv2d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where) {
-  return call1("conv2d.padding", {input, weight, maybe(bias), exprs(stride), std::string(padding), exprs(dilation), groups.expr()}, where);
 }
 Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& dilation, const SymInt& groups, Where where) {
   return call1("conv3d", {input, weight, maybe(bias), exprs(stride), exprs(padding), exprs(dilation), groups.expr()}, where);
 }
-Tensor conv3d_padding(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where) {
+Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, Word padding, const SizeList& dilation, const SymInt& groups, Where where) {
   return call1("conv3d.padding", {input, weight, maybe(bias), exprs(stride), std::string(padding), exprs(dilation), groups.expr()}, where);
 }
 Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding, const SizeList& output_padding, const SymInt& groups, const SizeList& dilation, Where where) {
@@ -1339,17 +1339,17 @@ Tensor linalg_ldl_solve(const Tensor& LD, const Tensor& pivots, const Tensor& B,
 Tensor linalg_matrix_exp(const Tensor& self, Where where) {
   return call1("linalg_matrix_exp", {self}, where);
 }
+Tensor linalg_pinv(const Tensor& self, double rcond, bool hermitian, Where where) {
+  return call1("linalg_pinv", {self, rcond, hermitian}, where);
+}
+Tensor linalg_pinv(const Tensor& self, const Tensor& rcond, bool hermitian, Where where) {
+  return call1("linalg_pinv.rcond_tensor", {self, rcond, hermitian}, where);
+}
 Tensor linalg_pinv(const Tensor& self, const Tensor& atol, const Tensor& rtol, bool hermitian, Where where) {
   return call1("linalg_pinv.atol_rtol_tensor", {self, maybe(atol), maybe(rtol), hermitian}, where);
 }
 Tensor linalg_pinv(const Tensor& self, std::optional<double> atol, std::optional<double> rtol, bool hermitian, Where where) {
   return call1("linalg_pinv.atol_rtol_float", {self, optional(atol), optional(rtol), hermitian}, where);
-}
-Tensor linalg_pinv_(const Tensor& self, double rcond, bool hermitian, Where where) {
-  return call1("linalg_pinv", {self, rcond, hermitian}, where);
-}
-Tensor linalg_pinv(const Tensor& self, const Tensor& rcond, bool hermitian, Where where) {
-  return call1("linalg_pinv.rcond_tensor", {self, rcond, hermitian}, where);
 }
 Tensor pinverse(const Tensor& self, double rcond, Where where) {
   return call1("pinverse", {self, rcond}, where);
@@ -1435,13 +1435,13 @@ Tensor matrix_exp(const Tensor& self, Where where) {
 Tensor linalg_norm(const Tensor& self, const std::optional<Operand>& ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
   return call1("linalg_norm", {self, number("linalg_norm", "ord", ord), dims_or_none(dim), keepdim, optional(dtype)}, where);
 }
-Tensor linalg_norm_ord_str(const Tensor& self, Word ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
+Tensor linalg_norm(const Tensor& self, Word ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
   return call1("linalg_norm.ord_str", {self, std::string(ord), dims_or_none(dim), keepdim, optional(dtype)}, where);
 }
 Tensor linalg_matrix_norm(const Tensor& self, const Operand& ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
   return call1("linalg_matrix_norm", {self, number("linalg_matrix_norm", "ord", ord), numbers(dim), keepdim, optional(dtype)}, where);
 }
-Tensor linalg_matrix_norm_str_ord(const Tensor& self, Word ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
+Tensor linalg_matrix_norm(const Tensor& self, Word ord, const Dims& dim, bool keepdim, std::optional<DType> dtype, Where where) {
   return call1("linalg_matrix_norm.str_ord", {self, std::string(ord), numbers(dim), keepdim, optional(dtype)}, where);
 }
 Tensor complex(const Tensor& real, const Tensor& imag, Where where) {
@@ -1533,12 +1533,6 @@ Tensor fft_fftshift(const Tensor& self, const Dims& dim, Where where) {
 }
 Tensor fft_ifftshift(const Tensor& self, const Dims& dim, Where where) {
   return call1("fft_ifftshift", {self, dims_or_none(dim)}, where);
-}
-Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool normalized, std::optional<bool> onesided, std::optional<bool> return_complex, std::optional<bool> align_to_window, Where where) {
-  return call1("stft", {self, n_fft.expr(), optional(hop_length), optional(win_length), maybe(window), normalized, optional(onesided), optional(return_complex), optional(align_to_window)}, where);
-}
-Tensor stft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool center, Word pad_mode, bool normalized, std::optional<bool> onesided, std::optional<bool> return_complex, std::optional<bool> align_to_window, Where where) {
-  return call1("stft.center", {self, n_fft.expr(), optional(hop_length), optional(win_length), maybe(window), center, std::string(pad_mode), normalized, optional(onesided), optional(return_complex), optional(align_to_window)}, where);
 }
 Tensor istft(const Tensor& self, const SymInt& n_fft, const std::optional<SymInt>& hop_length, const std::optional<SymInt>& win_length, const Tensor& window, bool center, bool normalized, std::optional<bool> onesided, const std::optional<SymInt>& length, bool return_complex, Where where) {
   return call1("istft", {self, n_fft.expr(), optional(hop_length), optional(win_length), maybe(window), center, normalized, optional(onesided), optional(length), return_complex}, where);
@@ -1700,6 +1694,12 @@ Tensor floor_divide_(const Tensor& self, const Operand& other, Where where) {
 }
 Tensor floor_divide__Tensor(const Tensor& self, const Operand& other, Where where) {
   return call1("floor_divide_.Tensor", {self, argument(other)}, where);
+}
+Tensor div_(const Tensor& self, const Tensor& other, std::optional<Word> rounding_mode, Where where) {
+  return call1("div_.Tensor_mode", {self, other, optional(rounding_mode)}, where);
+}
+Tensor div_(const Tensor& self, const Operand& other, std::optional<Word> rounding_mode, Where where) {
+  return call1("div_.Scalar_mode", {self, number("div_.Scalar_mode", "other", other), optional(rounding_mode)}, where);
 }
 Tensor remainder_(const Tensor& self, const Operand& other, Where where) {
   return call1("remainder_.Tensor", {self, argument(other)}, where);
@@ -2349,13 +2349,7 @@ Tensor random_(const Tensor& self, const SymInt& from, const std::optional<SymIn
 Tensor random_(const Tensor& self, const SymInt& to, Where where) {
   return call1("random_.to", {self, to.expr(), std::monostate{}}, where);
 }
-Tensor bernoulli_(const Tensor& self, Where where) {
-  return call1("bernoulli_", {self, std::monostate{}}, where);
-}
 Tensor bernoulli_(const Tensor& self, double p, Where where) {
-  return call1("bernoulli_.p", {self, p, std::monostate{}}, where);
-}
-Tensor bernoulli__float(const Tensor& self, double p, Where where) {
   return call1("bernoulli_.float", {self, p, std::monostate{}}, where);
 }
 Tensor bernoulli_(const Tensor& self, const Tensor& p, Where where) {

@@ -235,7 +235,7 @@ DType promoted_dtype(const TypeReader& c) {
       add(*t);
     else if (auto* v = std::get_if<std::vector<const TensorType*>>(&a))
       for (auto* t : *v) add(t);
-    else if (param.name == "alpha" || param.name == "beta")
+    else if (param.name == "alpha" || param.name == "beta" || (param.name == "value" && param.keyword_only))
       continue;
     else if (std::holds_alternative<Expr>(a))
       p.add(p.number, DType::I64);

@@ -140,17 +140,25 @@ std::optional<DType> dtype_of(detail::ElementKind kind, size_t size) {
   return std::nullopt;
 }
 
-}  // namespace
-
-Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype, const Device& device) {
-  Tensor t = empty(sizes, dtype);
+Tensor filled(std::span<const int64_t> sizes, const Number& value, DType dtype, const Device& device) {
+  TOROID_USER_CHECK(has_room(dtype, value), "full: {} has no room for {}", name_of(dtype), to_string(value));
+  Tensor t = Tensor::empty(sizes, dtype);
   device::cpu::run_or_record("full", "fill", [data = t.raw_data(), n = t.numel(), dtype, value] {
     const auto bytes = static_cast<size_t>(n) * size_of(dtype);
     if (bytes == 0) return;
-    store_number(data, dtype, Number::of(value));
+    store_number(data, dtype, value);
     for (size_t done = size_of(dtype); done < bytes; done *= 2) std::memcpy(data + done, data, std::min(done, bytes - done));
   });
   return moved(t, device);
+}
+
+}  // namespace
+
+Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype, const Device& device) {
+  return filled(sizes, Number::of(value), dtype, device);
+}
+Tensor Tensor::full_of_integer(std::span<const int64_t> sizes, int64_t value, DType dtype, const Device& device) {
+  return filled(sizes, Number::of(value), dtype, device);
 }
 
 Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype, const Device& device) {

@@ -46,8 +46,6 @@ struct Loaded {
   static std::vector<Tensor> values_of(const std::map<std::string, Tensor>& results) { return {results.begin()->second}; }
 };
 
-bool equal(const Tensor& a, const Tensor& b) { return a.sizes() == b.sizes() && a.to_vector() == b.to_vector(); }
-
 TEST(ModelWithinFunction, TheGraphEndsThere) {
   Loaded l;
   for (const Way& run : l.ways) {

@@ -32,14 +32,14 @@ const std::set<std::string, std::less<>>& by_hand() {
       "eye", "fill_", "flatten", "flip", "floor", "floor_divide", "full", "full_like", "gather", "ge", "gelu", "glu",
       "group_norm", "gt", "hardsigmoid", "hardswish", "hardtanh", "index", "index_add", "index_add_", "index_copy", "index_copy_",
       "index_put", "index_put_", "index_select", "install_eager", "isfinite", "isinf", "isnan", "layer_norm", "le", "leaky_relu",
-      "lerp", "lgamma", "linear", "log", "log10", "log1p", "log2", "log_sigmoid", "log_softmax", "logical_and", "logical_not",
+      "kl_div", "lerp", "lgamma", "linear", "log", "log10", "log1p", "log2", "log_sigmoid", "log_softmax", "logical_and", "logical_not",
       "logical_or", "logical_xor", "logsumexp", "lt", "masked_fill", "masked_fill_", "matmul", "max", "max_pool2d", "maximum",
       "mean", "min", "minimum", "mish", "mm", "mse_loss", "mul", "mul_", "mv", "nan_to_num", "narrow", "ne", "neg", "nonzero",
-      "norm", "normalize", "one_hot", "ones", "ones_like", "outer", "pad", "permute", "pow", "prod", "rand", "rand_like", "randint", "randn",
+      "norm", "normalize", "one_hot", "ones", "ones_like", "outer", "pad", "permute", "pow", "poisson_nll_loss", "prod", "rand", "rand_like", "randint", "randn",
       "randn_like", "reciprocal", "relu", "relu6", "relu_", "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm",
       "roll", "round", "rsqrt", "scalar_tensor", "scaled_dot_product_attention", "scatter", "scatter_add", "scatter_add_",
       "select", "selu", "sigmoid", "sigmoid_", "sign", "silu", "sin", "sinh", "slice", "softmax", "softplus", "sort", "split",
-      "split_with_sizes", "sqrt", "sqrt_", "square", "squeeze", "stack", "std_dev", "std_mean", "sub", "sub_", "sum", "t", "tan", "tanh",
+      "split_with_sizes", "sqrt", "sqrt_", "square", "squeeze", "stack", "std_dev", "std_mean", "stft", "sub", "sub_", "sum", "t", "tan", "tanh",
       "tanh_", "to", "topk", "transpose", "tril", "triu", "trunc", "unbind", "unflatten", "unique", "unsqueeze", "var", "var_mean", "view", "where",
       "zero_", "zeros", "zeros_like",
   };
@@ -49,11 +49,10 @@ const std::set<std::string, std::less<>>& by_hand() {
 
 // Further rows of those names: what the functions written by hand do not reach.
 bool is_beside_hand(std::string_view row) {
-  static const std::set<std::string_view> rows = {
-      "div.Tensor_mode",  "round.decimals", "masked_fill.Tensor",       "clamp.Tensor",         "max.other",
-      "min.other",        "scatter.value",  "scatter.reduce",           "scatter.value_reduce", "bernoulli.p",
-      "bernoulli.Tensor", "sort.stable",    "repeat_interleave.Tensor", "conv1d.padding",       "conv2d.padding",
-      "view.dtype"};
+  static const std::set<std::string_view> rows = {"div.Tensor_mode", "div.Scalar_mode",    "div_.Tensor_mode", "div_.Scalar_mode",
+                                                  "round.decimals",  "masked_fill.Tensor", "clamp.Tensor",     "max.other",
+                                                  "min.other",       "scatter.value",      "scatter.reduce",   "scatter.value_reduce",
+                                                  "bernoulli.p",     "bernoulli.Tensor",   "sort.stable",      "view.dtype"};
   return rows.count(row) > 0;
 }
 
@@ -87,7 +86,8 @@ std::string reason_against(const Op& op) {
   }
   if (by_hand().count(base == "std" ? "std_dev" : base) && !is_beside_hand(op.name))
     return "served by the function of that name in toroid/ops.h";
-  if (base == "where_" || (base == "normal_" && base != op.name)) return "PyTorch has no such operation in place";
+  if (base == "where_" || (base == "normal_" && base != op.name) || op.name == "bernoulli_" || op.name == "bernoulli_.p")
+    return "PyTorch has no such operation in place";
   if (op.inplace_of && !op.inplace_of->formula && !op.inplace_of->random && !has_inplace(without_underscore(base)))
     return "PyTorch has no such operation in place";
   return "";
@@ -147,6 +147,8 @@ Parameter integer_parameter(const Op& op, const Param& p) {
   if (p.list && is_dimension(p.name)) {
     out.type = "const Dims&";
     out.argument = p.optional ? fmt::format("dims_or_none({})", p.name) : fmt::format("numbers({})", p.name);
+  } else if (p.list && p.name == "indices") {  // beside a number of parts: SizeList would take that, too
+    out = {"const std::vector<SymInt>&", p.name, out.fallback, fmt::format("exprs({})", p.name), 'M'};
   } else if (p.list) {
     out.type = p.optional ? "const std::optional<SizeList>&" : "const SizeList&";
     out.argument = p.optional ? fmt::format("optional({})", p.name) : fmt::format("exprs({})", p.name);
@@ -220,7 +222,6 @@ Function function_of(const Op& op) {
   }
   if (is_beside_hand(op.name)) {
     for (Parameter& p : f.parameters) p.fallback.clear();  // calls of the function written by hand must stay what they are
-    if (overload_of(op.name) == "padding") f.name += "_padding";
   }
   bool is_followed_by_required = false;
   for (size_t i = f.parameters.size(); i-- > 0;) {
@@ -243,7 +244,7 @@ std::vector<Parameter> shown(const Function& f) {
 bool confusable(char a, char b) {
   if (a == b) return true;
   const std::string pair = a < b ? std::string{a, b} : std::string{b, a};
-  return pair == "NO" || pair == "LN" || pair == "NS" || pair == "LS" || pair == "OS" || pair == "LO";
+  return pair == "NO" || pair == "LN" || pair == "NS" || pair == "LO";
 }
 
 size_t least_of(const std::vector<Parameter>& ps) {
@@ -275,6 +276,13 @@ bool takes_number_for_tensor(const Function& f, const Function& of_numbers) {
          std::any_of(of_numbers.op->schema.params.begin(), of_numbers.op->schema.params.begin() + 2,
                      [](const Param& p) { return p.type == ParamType::Scalar; }) &&
          of_numbers.op->schema.params.size() == f.op->schema.params.size();
+}
+
+// Whether the first parameter after the tensor has no place among positional arguments, and is no property of a new tensor.
+bool begins_by_name(const Op& op) {
+  const auto& params = op.schema.params;
+  return params.size() > 1 && params[0].type == ParamType::Tensor && params[1].keyword_only && params[1].type != ParamType::DType &&
+         params[1].type != ParamType::Ignored;
 }
 
 struct Functions {
@@ -313,6 +321,8 @@ const Functions& functions() {
     }
     for (const std::string& name : order) {
       auto& rows = by_name[name];
+      // What PyTorch takes by position goes before what it takes by name, which has no position there.
+      std::stable_partition(rows.begin(), rows.end(), [](const Op* op) { return !begins_by_name(*op); });
       std::stable_partition(rows.begin(), rows.end(), [](const Op* op) { return is_binary_formula(*op); });
       for (const Op* op : rows) add_function(out, function_of(*op));
     }

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "generate.h"
 #include "ops/descriptions.h"
@@ -35,6 +37,28 @@ TEST(Generated, NamesThatAreLeftToTheHandAreDeclaredThere) {
   header << std::ifstream(std::string(TOROID_SOURCE_DIR) + "/include/toroid/ops.h").rdbuf();
   for (const std::string& name : generate::names_by_hand())
     EXPECT_NE(header.str().find(" " + name + "("), std::string::npos) << "toroid/ops.h does not declare " << name;
+}
+
+// A Scalar may be an integer that no double is: what becomes elements is an Operand in C++, never a double.
+TEST(Generated, ScalarsAreNoDoubles) {
+  const std::set<std::string> real = {"var", "std_dev", "var_mean", "std_mean", "norm"};  // corrections and orders
+  std::ostringstream header;
+  header << std::ifstream(std::string(TOROID_SOURCE_DIR) + "/include/toroid/ops.h").rdbuf();
+  int looked_at = 0;
+  for (const ops::Op& op : ops::table().rows()) {
+    const std::string name = op.name.substr(0, op.name.find('.'));
+    const auto& params = op.schema.params;
+    if (real.count(name == "std" ? "std_dev" : name) ||
+        std::none_of(params.begin(), params.end(), [](auto& p) { return p.type == ops::ParamType::Scalar; }))
+      continue;
+    const std::string text = header.str();
+    for (size_t at = text.find(" " + name + "("); at != text.npos; at = text.find(" " + name + "(", at + 1)) {
+      const std::string declaration = text.substr(at, text.find_first_of(";{", at) - at);
+      EXPECT_EQ(declaration.find("double"), std::string::npos) << declaration;
+      ++looked_at;
+    }
+  }
+  EXPECT_GT(looked_at, 30);
 }
 
 TEST(Generated, EveryPublicOperationIsDescribed) {

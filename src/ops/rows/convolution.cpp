@@ -55,13 +55,14 @@ void convolution_meta(MetaCall& c) {
     c.require_vector(*b, out[1], "convolution: bias {} must have one number for each of {} channels", to_string(*b),
                      sym::to_string(out[1]));
   for (size_t d = 0; d < spatial; ++d) {
-    Expr in = x.sizes[d + 2], reach = Expr(dilation[d]) * (w.sizes[d + 2] - 1), n;
+    Expr in = x.sizes[d + 2], reach = Expr(dilation[d]) * (w.sizes[d + 2] - 1), room, n;
     if (transposed)
-      n = (in - 1) * Expr(stride[d]) - Expr(2 * padding[d]) + reach + Expr(extra[d]) + 1;
+      room = n = (in - 1) * Expr(stride[d]) - Expr(2 * padding[d]) + reach + Expr(extra[d]) + 1;
     else
-      n = sym::floor_div(in + Expr(2 * padding[d]) - reach - 1, stride[d]) + 1;
-    c.require({sym::Rel::Ge, n, 0}, "convolution: spatial dimension {} of input {} is too small for weight {}", d, to_string(x),
-              to_string(w));
+      n = sym::floor_div(room = in + Expr(2 * padding[d]) - reach - 1, stride[d]) + 1;
+    c.require({sym::Rel::Ge, room, 0},
+              "convolution: spatial dimension {} of input {} is too small for weight {}, padding {} and dilation {}", d, to_string(x),
+              to_string(w), padding[d], dilation[d]);
     out.push_back(n);
   }
   c.result(x.dtype, std::move(out));
@@ -177,7 +178,18 @@ std::vector<Tensor> plain(const CallReader& c) {
 std::vector<Tensor> transposed(const CallReader& c) {
   size_t n = spatial_rank(c);
   ConvLists l{spread(c, "stride", n), spread(c, "padding", n), spread(c, "dilation", n), spread(c, "output_padding", n)};
-  return {convolve_call(c, c.tensor("input"), c.tensor("weight"), l, true)};
+  const Tensor x = c.tensor("input"), w = c.tensor("weight");
+  for (size_t d = 0; d < n; ++d) {
+    TOROID_USER_CHECK(l.output_padding[d] < l.stride[d] || l.output_padding[d] < l.dilation[d],
+                      "{}: output_padding {} must be less than the stride {} or the dilation {} (spatial dimension {})", c.op().name,
+                      l.output_padding[d], l.stride[d], l.dilation[d], d);
+    const int64_t last = static_cast<int64_t>(d) - static_cast<int64_t>(n);
+    const Expr size = (extent(x, last) - 1) * Expr(l.stride[d]) + Expr(l.dilation[d]) * (extent(w, last) - 1) +
+                      Expr(l.output_padding[d] - 2 * l.padding[d]);
+    require({sym::Rel::Ge, size, 0}, "{}: the result has no elements in spatial dimension {}: the padding {} takes them all", c.op().name,
+            d, l.padding[d]);
+  }
+  return {convolve_call(c, x, w, l, true)};
 }
 
 // padding = "valid" or "same"; an odd "same" padding puts its extra column at the end.

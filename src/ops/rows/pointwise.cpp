@@ -36,6 +36,18 @@ S rhs(F f) {
   return operand >= 0 ? f[static_cast<size_t>(operand)] : f.constant(f.op().schema.params[1].name);
 }
 
+S limit(F f, std::string_view name, bool from_below) {
+  const Number v = f.number(name);
+  if (!is_int(f.compute)) return f.constant(name);
+  const bool has_sign = has_room(f.compute, Number::of(-1.0)), negative = v.as_double() < 0;
+  if (has_room(f.compute, v) && (has_sign || !negative)) return f.constant(name);
+  TOROID_USER_CHECK(negative == from_below, "{}: \"{}\" is {}, beyond all numbers of {}", f.op().name, name, to_string(v),
+                    name_of(f.compute));
+  const size_t bits = 8 * size_of(f.compute);
+  const uint64_t ones = ~uint64_t{0} >> (64 - bits), greatest = has_sign ? ones >> 1 : ones;
+  return lit_as(f[0], f.compute, Number::of(static_cast<int64_t>(from_below ? (has_sign ? ~greatest : 0) : greatest)));
+}
+
 namespace {
 
 void need(F f, bool fits) {
@@ -64,10 +76,19 @@ void unscaled_complex_meta(MetaCall& c) {
     TOROID_USER_CHECK(c.real("alpha") == 1, "{}: alpha must be 1 for complex tensors; multiply the tensor instead", c.op().name);
 }
 
-void with_alpha(Table& t, const char* schema, Formula formula, ComplexFormula complex) {
+void difference_meta(MetaCall& c) {
+  for (auto& a : c.args())
+    if (auto* t = std::get_if<const TensorType*>(&a))
+      TOROID_USER_CHECK(!is_bool((*t)->dtype),
+                        "{}: there is no difference of truths; use logical_xor(), logical_not() for 1 - x, or to() numbers", c.op().name);
+  unscaled_complex_meta(c);
+}
+
+Op& with_alpha(Table& t, const char* schema, Formula formula, ComplexFormula complex) {
   Op& op = t.pointwise(schema, Promote::Default, formula);
   op.complex_formula = complex;
   op.meta = unscaled_complex_meta;
+  return op;
 }
 
 // "x.Scalar" in terms of "x.Tensor": a number is a tensor operand of weaker type.
@@ -84,11 +105,13 @@ void add_sum_rows(Table& t) {
   with_alpha(t, "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", add_formula, [](Z z) { return z[0] + z[1]; });
   t.composite("add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", as_tensor_overload);
   for (const char* name : {"sub", "subtract"}) {
-    with_alpha(t, fmt::format("{}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", name).c_str(), sub_formula,
-               [](Z z) { return z[0] - z[1]; });
+    with_alpha(t, fmt::format("{}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", name).c_str(), sub_formula, [](Z z) {
+      return z[0] - z[1];
+    }).meta = difference_meta;
     t.composite(fmt::format("{}.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", name), as_tensor_overload);
   }
-  with_alpha(t, "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", rsub_formula, [](Z z) { return z[1] - z[0]; });
+  with_alpha(t, "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", rsub_formula, [](Z z) { return z[1] - z[0]; }).meta =
+      difference_meta;
   t.composite("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", as_tensor_overload);
 }
 

@@ -24,6 +24,8 @@ std::vector<Op*> binary_rows(Table& t, std::initializer_list<const char*> names,
 // The first and second parameter of a formula, each a Tensor or a Scalar.
 S lhs(F f);
 S rhs(F f);
+// A number that elements are limited by. One that an integer dtype has no room for limits nothing; UserError where it would limit all.
+S limit(F f, std::string_view name, bool from_below);
 // UserError for a formula that has no meaning on the compute dtype: on Bool; on all but integers; on floats; on all but floats.
 void refuse_bool(F f);
 void need_integers(F f);

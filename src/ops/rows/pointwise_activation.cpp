@@ -85,7 +85,7 @@ void add_rectifier_rows(Table& t) {
   t.pointwise("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", Promote::KeepFirst,
               [](F f) { return select(f[0] <= f.constant("threshold"), f.constant("value"), f[0]); });
   t.pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", Promote::KeepFirst,
-              [](F f) { return minimum(maximum(f[0], f.constant("min_val")), f.constant("max_val")); });
+              [](F f) { return minimum(maximum(f[0], limit(f, "min_val", true)), limit(f, "max_val", false)); });
 }
 
 void add_smooth_rows(Table& t) {

@@ -187,6 +187,10 @@ Results cosine_embedding(const CallReader& c) {
 }
 
 Results triplet_margin(const CallReader& c) {
+  const int64_t rank = c.tensor("anchor").dim();
+  for (const char* name : {"positive", "negative"})
+    TOROID_USER_CHECK(c.tensor(name).dim() == rank, "{}: \"{}\" has {} dimensions and \"anchor\" {}; they must have as many", c.op().name,
+                      name, c.tensor(name).dim(), rank);
   auto distance = [&](const char* a, const char* b) {
     return call1("pairwise_distance", {c.tensor(a), c.tensor(b), c.real("p"), c.real("eps")});
   };
@@ -239,10 +243,14 @@ void add_reduction_loss_rows(Table& t) {
   });
   t.composite("l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
               [](const CallReader& c) { return reduced(c, abs(difference(c))); });
-  t.composite("smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor",
-              [](const CallReader& c) { return reduced(c, smooth_distance(difference(c), c.real("beta"))); });
-  t.composite("huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor",
-              [](const CallReader& c) { return reduced(c, mul(smooth_distance(difference(c), c.real("delta")), c.real("delta"))); });
+  t.composite("smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor", [](const CallReader& c) {
+    TOROID_USER_CHECK(c.real("beta") >= 0, "{}: beta is {}; it must not be negative", c.op().name, c.real("beta"));
+    return reduced(c, smooth_distance(difference(c), c.real("beta")));
+  });
+  t.composite("huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor", [](const CallReader& c) {
+    TOROID_USER_CHECK(c.real("delta") > 0, "{}: delta is {}; it must be positive", c.op().name, c.real("delta"));
+    return reduced(c, mul(smooth_distance(difference(c), c.real("delta")), c.real("delta")));
+  });
   t.composite("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
               [](const CallReader& c) { return reduced(c, unary("log1p", exp(unary("neg", mul(c.tensor("self"), c.tensor("target")))))); });
   t.composite("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor",

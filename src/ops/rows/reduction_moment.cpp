@@ -63,6 +63,43 @@ void add_variance(Table& t, const std::string& name) {
               variance<root, with_mean>);
 }
 
+// Rows are variables, columns observations.
+Results covariance(const CallReader& c) {
+  Tensor self = c.tensor("self"), counts = c.opt_tensor("fweights"), shares = c.opt_tensor("aweights");
+  TOROID_USER_CHECK(self.dim() <= 2, "cov: expected at most 2 dimensions, got {}", self.dim());
+  TOROID_USER_CHECK(!counts.defined() || is_int(counts.dtype()), "cov: fweights must be integers, they are {}", name_of(counts.dtype()));
+  DType t = float_type(self.dtype());
+  Tensor x = cast_to(self.dim() < 2 ? view(self, {1, numel_of(self)}) : self, compute_type(t));
+  const Expr n = size_at(x, 1);
+  for (const auto& [name, w] : {std::pair("fweights", counts), std::pair("aweights", shares)})
+    if (w.defined()) {
+      TOROID_USER_CHECK(w.dim() == 1, "cov: {} must be a vector, it has {} dimensions", name, w.dim());
+      require({sym::Rel::Eq, size_at(w, 0), n}, "cov: {} has {} elements, there are {} observations", name, sym::to_string(size_at(w, 0)),
+              sym::to_string(n));
+    }
+  Tensor w = counts.defined() ? cast_to(counts, x.dtype()) : Tensor();
+  if (shares.defined()) w = w.defined() ? mul(w, shares) : cast_to(shares, x.dtype());
+  const double correction = static_cast<double>(c.integer("correction"));
+  if (!w.defined()) {
+    x = sub(x, mean_of(x, {1}, true));
+    x = div(call1("mm", {x, permute(is_complex(t) ? unary("conj_physical", x) : x, {1, 0})}), degrees_of_freedom(n, correction, x.dtype()));
+  } else {
+    Tensor total = sum(w, {0}, false);
+    x = sub(x, div(sum(mul(x, w), {1}, true), total));
+    Tensor lost = shares.defined() ? div(mul(sum(mul(w, shares), {0}, false), correction), total) : Tensor();
+    Tensor freedom = call1("clamp_min", {sub(total, lost.defined() ? Arg<Tensor>(lost) : Arg<Tensor>(correction)), 0.0});
+    x = div(call1("mm", {mul(x, w), permute(is_complex(t) ? unary("conj_physical", x) : x, {1, 0})}), freedom);
+  }
+  return {cast_to(self.dim() < 2 ? view(x, {}) : x, t)};
+}
+Results correlation(const CallReader& c) {
+  Tensor x = call1("cov", {c.tensor("self")});
+  if (x.dim() == 0) return {div(x, x)};
+  Tensor deviation = sqrt(call1("diagonal", {is_complex(x.dtype()) ? unary("real", x) : x}));
+  Tensor r = div(div(x, unsqueeze(deviation, 1)), unsqueeze(deviation, 0));
+  return {is_complex(r.dtype()) ? r : call1("clamp", {r, -1.0, 1.0})};
+}
+
 template <bool largest>
 Results extremum_dim(const CallReader& c) {
   Tensor self = c.tensor("self");
@@ -128,6 +165,8 @@ Results count_nonzero(const CallReader& c) {
 }  // namespace
 
 void add_reduction_moment_rows(Table& t) {
+  t.composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor", covariance);
+  t.composite("corrcoef(Tensor self) -> Tensor", correlation);
   t.composite("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", [](const CallReader& c) -> Results {
     return {call1("sum.dim_IntList", {c.tensor("self"), Sizes{}, false, c.at("dtype")})};
   });

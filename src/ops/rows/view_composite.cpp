@@ -132,6 +132,19 @@ Tensor trapezoids(const CallReader& c) {
   const int64_t dim = dim_of(c, "dim", y);
   const Expr size = size_at(y, dim);
   Tensor sums = add(slice(y, dim, 1, size), slice(y, dim, 0, size - 1));
+  if (c.op().schema.find("x") >= 0) {  // the distances: along dim where it is a vector
+    Tensor x = c.tensor("x");
+    if (x.dim() == 1) {
+      Sizes along(static_cast<size_t>(y.dim()), Expr(1));
+      along[static_cast<size_t>(dim)] = size_at(x, 0);
+      x = view(x, along);
+    }
+    TOROID_USER_CHECK(x.dim() == y.dim(), "{}: \"x\" has {} dimensions and \"y\" {}; it must have 1 or as many", c.op().name, x.dim(),
+                      y.dim());
+    require({sym::Rel::Eq, size_at(x, dim), size}, "{}: \"x\" has {} elements along dimension {} and \"y\" {}", c.op().name,
+            sym::to_string(size_at(x, dim)), dim, sym::to_string(size));
+    return mul(mul(sums, sub(slice(x, dim, 1, size), slice(x, dim, 0, size - 1))), 0.5);
+  }
   return mul(sums, c.real("dx") / 2);
 }
 
@@ -147,6 +160,12 @@ void add_view_composite_rows(Table& t) {
   t.composite("meshgrid(Tensor[] tensors) -> Tensor[]", meshgrid).may_alias = true;
   t.composite("meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", meshgrid).may_alias = true;
   t.composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff);
+  t.composite("trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", [](const CallReader& c) -> Results {
+    return {call1("sum.dim_IntList", {trapezoids(c), num(dim_of(c, "dim", c.tensor("y")))})};
+  });
+  t.composite("cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", [](const CallReader& c) -> Results {
+    return {call1("cumsum", {trapezoids(c), num(dim_of(c, "dim", c.tensor("y")))})};
+  });
   t.composite("trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", [](const CallReader& c) -> Results {
     return {call1("sum.dim_IntList", {trapezoids(c), num(dim_of(c, "dim", c.tensor("y")))})};
   });
