@@ -198,6 +198,11 @@ std::vector<Drawn> RandomGenerator::convolution() {
   InputKind kind = chance(3) ? InputKind::User : InputKind::Parameter;
   Tensor w = fresh_input(t, {out, channels / groups, 1 + pick(3), 1 + pick(3)}, kind).t;
   Exprs stride = {1 + pick(2), 1 + pick(2)}, padding = {pick(2), pick(2)}, dilation = {1 + pick(2), 1};
+  for (size_t d = 0; d < 2; ++d) {  // the kernel fits
+    const Expr reach = dilation[d] * (sizes_of(w)[d + 2] - 1) + 1, size = sizes_of(x)[d + 2];
+    const int64_t missing = reach.constant() - (size.is_const() ? size.constant() : 0);
+    padding[d] = std::max(padding[d].constant(), (missing + 1) / 2);
+  }
   Arg<Tensor> bias = chance(2) ? Arg<Tensor>(fresh_input(t, {out}, kind).t) : Arg<Tensor>();
   if (chance(3)) return {rough(call1("conv2d", {x, w, bias, stride, padding, dilation, Expr(groups)}))};
   return {rough(call1("convolution", {x, w, bias, stride, padding, dilation, false, Exprs{0, 0}, Expr(groups)}))};

@@ -42,6 +42,15 @@ const Tensor& tensor_of(const Operand& a, const char* what) {
   return std::get<Tensor>(a.value());
 }
 
+// Graphs may have such a difference; PyTorch's calls have not.
+void refuse_truths(const Operand& a, const Operand& b) {
+  for (const Operand* o : {&a, &b})
+    if (auto* t = std::get_if<Tensor>(&o->value()); t && t->defined())
+      TOROID_USER_CHECK(!is_bool(t->dtype()),
+                        "sub: there is no difference of truths; use logical_xor(), logical_not() for 1 - x, or to() numbers (called at {})",
+                        ops::place_text(b.where()));
+}
+
 bool is_one(const Operand& o) {
   if (auto* d = std::get_if<double>(&o.value())) return *d == 1;
   auto* s = std::get_if<SymInt>(&o.value());
@@ -90,6 +99,7 @@ Tensor add(const Operand& a, const Operand& b, const Operand& alpha) {
 Tensor sub(const Operand& a, const Operand& b, const Operand& alpha) {
   TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "sub: both operands are numbers; one must be a tensor (called at {})",
                     ops::place_text(a.where()));
+  refuse_truths(a, b);
   const bool plain = is_one(alpha);
   if (!a.is_tensor() && plain) return one(TOROID_ROW("rsub.Scalar"), {argument(b), argument(a)}, a.where());
   if (plain) return binary(TOROID_ROW("sub.Tensor"), a, b);
@@ -300,6 +310,7 @@ Tensor add_(const Tensor& x, const Operand& other, const Operand& alpha) {
   return one(TOROID_ROW("add_.Tensor"), {x, argument(other), factor("add_", "alpha", alpha)}, other.where());
 }
 Tensor sub_(const Tensor& x, const Operand& other, const Operand& alpha) {
+  refuse_truths(x, other);
   return one(TOROID_ROW("sub_.Tensor"), {x, argument(other), factor("sub_", "alpha", alpha)}, other.where());
 }
 Tensor mul_(const Tensor& x, const Operand& other) { return in_place(TOROID_ROW("mul_.Tensor"), x, other); }

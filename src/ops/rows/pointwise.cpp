@@ -76,19 +76,10 @@ void unscaled_complex_meta(MetaCall& c) {
     TOROID_USER_CHECK(c.real("alpha") == 1, "{}: alpha must be 1 for complex tensors; multiply the tensor instead", c.op().name);
 }
 
-void difference_meta(MetaCall& c) {
-  for (auto& a : c.args())
-    if (auto* t = std::get_if<const TensorType*>(&a))
-      TOROID_USER_CHECK(!is_bool((*t)->dtype),
-                        "{}: there is no difference of truths; use logical_xor(), logical_not() for 1 - x, or to() numbers", c.op().name);
-  unscaled_complex_meta(c);
-}
-
-Op& with_alpha(Table& t, const char* schema, Formula formula, ComplexFormula complex) {
+void with_alpha(Table& t, const char* schema, Formula formula, ComplexFormula complex) {
   Op& op = t.pointwise(schema, Promote::Default, formula);
   op.complex_formula = complex;
   op.meta = unscaled_complex_meta;
-  return op;
 }
 
 // "x.Scalar" in terms of "x.Tensor": a number is a tensor operand of weaker type.
@@ -105,13 +96,11 @@ void add_sum_rows(Table& t) {
   with_alpha(t, "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", add_formula, [](Z z) { return z[0] + z[1]; });
   t.composite("add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", as_tensor_overload);
   for (const char* name : {"sub", "subtract"}) {
-    with_alpha(t, fmt::format("{}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", name).c_str(), sub_formula, [](Z z) {
-      return z[0] - z[1];
-    }).meta = difference_meta;
+    with_alpha(t, fmt::format("{}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", name).c_str(), sub_formula,
+               [](Z z) { return z[0] - z[1]; });
     t.composite(fmt::format("{}.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", name), as_tensor_overload);
   }
-  with_alpha(t, "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", rsub_formula, [](Z z) { return z[1] - z[0]; }).meta =
-      difference_meta;
+  with_alpha(t, "rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", rsub_formula, [](Z z) { return z[1] - z[0]; });
   t.composite("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", as_tensor_overload);
 }
 
