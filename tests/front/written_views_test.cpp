@@ -15,15 +15,66 @@ using namespace test;
 using List = std::vector<Tensor>;
 
 // The operations that ATen has as views, and those that give their argument where there is nothing to do.
-const std::set<std::string_view> kViews = {
-    "alias",        "as_strided",   "atleast_1d",      "atleast_2d",  "atleast_3d",     "adjoint",      "broadcast_tensors", "broadcast_to",
-    "chunk",        "conj",         "conj_physical",   "contiguous",  "detach",         "diagonal",     "dsplit",            "expand",
-    "expand_as",    "flatten",      "hsplit",          "imag",        "lift_fresh",     "mH",           "mT",                "matrix_H",
-    "meshgrid",     "moveaxis",     "movedim",         "narrow",      "numpy_T",        "permute",      "positive",          "ravel",
-    "real",         "reshape",      "reshape_as",      "resolve_conj", "resolve_neg",   "select",       "slice",             "split",
-    "split_with_sizes", "squeeze",  "swapaxes",        "swapdims",    "t",              "tensor_split", "to",                "transpose",
-    "type_as",      "unbind",       "unflatten",       "unfold",      "unsqueeze",      "view",         "view_as",           "view_as_complex",
-    "view_as_real", "vsplit",       "linalg_diagonal", "_reshape_alias"};
+const std::set<std::string_view> kViews = {"alias",
+                                           "as_strided",
+                                           "atleast_1d",
+                                           "atleast_2d",
+                                           "atleast_3d",
+                                           "adjoint",
+                                           "broadcast_tensors",
+                                           "broadcast_to",
+                                           "chunk",
+                                           "conj",
+                                           "conj_physical",
+                                           "contiguous",
+                                           "detach",
+                                           "diagonal",
+                                           "dsplit",
+                                           "expand",
+                                           "expand_as",
+                                           "flatten",
+                                           "hsplit",
+                                           "imag",
+                                           "lift_fresh",
+                                           "mH",
+                                           "mT",
+                                           "matrix_H",
+                                           "meshgrid",
+                                           "moveaxis",
+                                           "movedim",
+                                           "narrow",
+                                           "numpy_T",
+                                           "permute",
+                                           "positive",
+                                           "ravel",
+                                           "real",
+                                           "reshape",
+                                           "reshape_as",
+                                           "resolve_conj",
+                                           "resolve_neg",
+                                           "select",
+                                           "slice",
+                                           "split",
+                                           "split_with_sizes",
+                                           "squeeze",
+                                           "swapaxes",
+                                           "swapdims",
+                                           "t",
+                                           "tensor_split",
+                                           "to",
+                                           "transpose",
+                                           "type_as",
+                                           "unbind",
+                                           "unflatten",
+                                           "unfold",
+                                           "unsqueeze",
+                                           "view",
+                                           "view_as",
+                                           "view_as_complex",
+                                           "view_as_real",
+                                           "vsplit",
+                                           "linalg_diagonal",
+                                           "_reshape_alias"};
 
 std::string_view stem_of(const ops::Op& op) { return std::string_view(op.name).substr(0, op.name.find('.')); }
 
@@ -75,8 +126,7 @@ TEST(WrittenViews, CompositesThatGiveAnArgumentSaySo) {
         continue;  // it wants others
       }
       ++tried;
-      for (auto& r : results)
-        EXPECT_TRUE(op.may_alias || !r.defined() || r.impl()->storage != x.impl()->storage) << op.name;
+      for (auto& r : results) EXPECT_TRUE(op.may_alias || !r.defined() || r.impl()->storage != x.impl()->storage) << op.name;
     }
   }
   EXPECT_GT(tried, 500);
@@ -95,12 +145,21 @@ const Case kCases[] = {
     {"ravel of a transposed matrix", [](const Tensor& y) { return List{ravel(transpose(y, 0, 1))}; }, false},
     {"flatten of every other column", [](const Tensor& y) { return List{flatten(slice(y, 1, 0, 4, 2))}; }},
     {"flatten of two dimensions in a row", [](const Tensor& y) { return List{flatten(slice(y, 2, 0, 4, 2))}; }, true, {2, 3, 4}},
-    {"reshape to columns", [](const Tensor& y) { return List{reshape(transpose(y, 0, 1), {2, 2, 2})}; }},
+    {"reshape to columns",
+     [](const Tensor& y) {
+       return List{reshape(transpose(y, 0, 1), {2, 2, 2})};
+     }},
     {"contiguous of a column", [](const Tensor& y) { return List{contiguous(select(y, 1, 0))}; }, false},
     {"view_as", [](const Tensor& y) { return List{view_as(y, zeros({8}))}; }},
-    {"reshape_as", [](const Tensor& y) { return List{reshape_as(y, zeros({4, 2}))}; }},
+    {"reshape_as",
+     [](const Tensor& y) {
+       return List{reshape_as(y, zeros({4, 2}))};
+     }},
     {"reshape_as of a transposed matrix", [](const Tensor& y) { return List{reshape_as(transpose(y, 0, 1), zeros({8}))}; }, false},
-    {"expand_as", [](const Tensor& y) { return List{expand_as(y, zeros({2, 4}))}; }},
+    {"expand_as",
+     [](const Tensor& y) {
+       return List{expand_as(y, zeros({2, 4}))};
+     }},
     {"atleast_1d", [](const Tensor& y) { return List{atleast_1d(y)}; }},
     {"atleast_2d", [](const Tensor& y) { return List{atleast_2d(select(y, 0, 1))}; }},
     {"atleast_3d", [](const Tensor& y) { return List{atleast_3d(y)}; }},
@@ -121,8 +180,16 @@ const Case kCases[] = {
     {"hsplit", [](const Tensor& y) { return hsplit_int(y, 2); }},
     {"vsplit", [](const Tensor& y) { return vsplit_int(y, 2); }},
     {"dsplit", [](const Tensor& y) { return dsplit_int(y, 2); }, true, {2, 1, 4}},
-    {"broadcast_tensors", [](const Tensor& y) { return List{broadcast_tensors({y, zeros({1, 1})})[0]}; }},
-    {"meshgrid", [](const Tensor& y) { return List{meshgrid({y, zeros({3})}, "ij")[0]}; }, true, {4}},
+    {"broadcast_tensors",
+     [](const Tensor& y) {
+       return List{broadcast_tensors({y, zeros({1, 1})})[0]};
+     }},
+    {"meshgrid",
+     [](const Tensor& y) {
+       return List{meshgrid({y, zeros({3})}, "ij")[0]};
+     },
+     true,
+     {4}},
     {"to of its own dtype", [](const Tensor& y) { return List{y.to(DType::F32)}; }},
     {"view of bits", [](const Tensor& y) { return List{view(y, DType::I32)}; }},
     {"view of smaller elements", [](const Tensor& y) { return List{view(y, DType::I16)}; }},
@@ -320,14 +387,29 @@ TEST(WrittenViews, ElementsThatOverlapAreNotWritten) {
   const std::pair<const char*, std::function<void(const Tensor&)>> writes[] = {
       {"add_", [](const Tensor& t) { add_(t, 1); }},
       {"mul_", [](const Tensor& t) { mul_(t, 2); }},
-      {"copy_", [](const Tensor& t) { copy_(t, zeros({2, 3})); }},
-      {"masked_fill_", [](const Tensor& t) { masked_fill_(t, zeros({2, 3}) > 0, 1); }},
+      {"copy_",
+       [](const Tensor& t) {
+         copy_(t, zeros({2, 3}));
+       }},
+      {"masked_fill_",
+       [](const Tensor& t) {
+         masked_fill_(t, zeros({2, 3}) > 0, 1);
+       }},
       {"index_put_", [](const Tensor& t) { index_put_(t, {Tensor::of({0}, {1}, DType::I64)}, zeros({3})); }},
   };
   const std::pair<const char*, std::function<Tensor(const Tensor&)>> tensors[] = {
-      {"expanded", [](const Tensor& x) { return expand(x, {2, 3}); }},
-      {"strided", [](const Tensor& x) { return as_strided(x, {2, 3}, {0, 1}); }},
-      {"transposed", [](const Tensor& x) { return transpose(expand(reshape(x, {3, 1}), {3, 2}), 0, 1); }},
+      {"expanded",
+       [](const Tensor& x) {
+         return expand(x, {2, 3});
+       }},
+      {"strided",
+       [](const Tensor& x) {
+         return as_strided(x, {2, 3}, {0, 1});
+       }},
+      {"transposed",
+       [](const Tensor& x) {
+         return transpose(expand(reshape(x, {3, 1}), {3, 2}), 0, 1);
+       }},
   };
   for (auto& [name, write] : writes)
     for (auto& [how, make] : tensors) {
