@@ -109,15 +109,19 @@ std::vector<Case> cases() {
          {{row({1, 1, 0, 1}, DType::Bool), fmt::format("masked_scatter: elements of the source that the mask takes: {}; 0 up to {} "
                                                        "expected",
                                                        n + 1, n)}}});
-  out.push_back(
-      {"fake_quantize_per_channel_affine",
-       op("fake_quantize_per_channel_affine",
-          [](const Tensor& zero) {
-            return CallArgs{Tensor::full({2, 3}, 1, DType::F32), row({1, 1}, DType::F32, zero.device()), zero, Expr(0), Expr(-8), Expr(7)};
-          }),
-       row({-8, 7}, DType::I32),
-       {{row({0, 8}, DType::I32), "fake_quantize_per_channel_affine: zero_point less quant_min: 16; 0 up to 15 expected"},
-        {row({-9, 0}, DType::I32), "zero_point less quant_min: -1"}}});
+  out.push_back({"fake_quantize_per_channel_affine",
+                 op("fake_quantize_per_channel_affine",
+                    [](const Tensor& zero) {
+                      return CallArgs{Tensor::full({2, 3}, 1, DType::F32, zero.device()),
+                                      row({1, 1}, DType::F32, zero.device()),
+                                      zero,
+                                      Expr(0),
+                                      Expr(-8),
+                                      Expr(7)};
+                    }),
+                 row({-8, 7}, DType::I32),
+                 {{row({0, 8}, DType::I32), "fake_quantize_per_channel_affine: zero_point less quant_min: 16; 0 up to 15 expected"},
+                  {row({-9, 0}, DType::I32), "zero_point less quant_min: -1"}}});
   return out;
 }
 

@@ -112,9 +112,10 @@ TEST(ProgramKey, EveryPartCountsAndIsNamed) {
   EXPECT_NE(difference(key, shorter), "");
 }
 
-Hash128 hash_of_graph(const graph::Graph& g, bool frozen = false) {
+Hash128 hash_of_graph(const graph::Graph& g, bool frozen = false, const char* mode = "default") {
   ProgramKey key{"g"};
   compiler::Setup setup;
+  setup.options.set("mode", mode);
   if (frozen) setup.options.set("freezing", "1");
   add_graph(key, g, setup);
   return key.hash();
@@ -169,7 +170,10 @@ TEST(ProgramKey, HasEveryAttributeTypeOrderAndPlaceOfAGraph) {
     }
     for (auto& s : g->symbols) {
       const auto hint = s.hint;
-      s.hint = hint.value_or(6) + 1, expect_other("usual size");
+      const Hash128 tuned = hash_of_graph(*g, false, "max-autotune");
+      s.hint = hint.value_or(6) + 1;
+      EXPECT_EQ(was, hash_of_graph(*g)) << seed << ": a program that is not tuned serves other usual sizes, too";
+      EXPECT_NE(tuned, hash_of_graph(*g, false, "max-autotune")) << seed << ": usual size";
       s.hint = hint;
     }
     if (!g->nodes.empty()) {

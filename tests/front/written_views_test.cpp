@@ -177,9 +177,9 @@ const Case kCases[] = {
     {"matrix_H", [](const Tensor& y) { return List{matrix_H(y)}; }},
     {"mT", [](const Tensor& y) { return List{mT(y)}; }},
     {"tensor_split", [](const Tensor& y) { return tensor_split(y, 3, 1); }},
-    {"hsplit", [](const Tensor& y) { return hsplit_int(y, 2); }},
-    {"vsplit", [](const Tensor& y) { return vsplit_int(y, 2); }},
-    {"dsplit", [](const Tensor& y) { return dsplit_int(y, 2); }, true, {2, 1, 4}},
+    {"hsplit", [](const Tensor& y) { return hsplit(y, 2); }},
+    {"vsplit", [](const Tensor& y) { return vsplit(y, 2); }},
+    {"dsplit", [](const Tensor& y) { return dsplit(y, 2); }, true, {2, 1, 4}},
     {"broadcast_tensors",
      [](const Tensor& y) {
        return List{broadcast_tensors({y, zeros({1, 1})})[0]};
