@@ -109,7 +109,7 @@ TEST(Captures, LocalsAreNotFollowed) {
       {"moved from, assigned and read",
        [&] {
          Tensor a = w + 1;
-         Tensor b = std::move(a + 0 * a);
+         Tensor b = a + 0 * a;
          const Tensor c = a + b;
          b = std::move(a);
          a = c * b;
