@@ -93,8 +93,10 @@ TEST(KernelTexts, AreThoseThatTheyWere) {
   if (!asked.empty()) write(kData / "kernel_texts/digests.txt", now);
   std::istringstream held(read_file(kData / "kernel_texts/digests.txt")), current(now);
   int differ = 0;
-  for (std::string a, b; static_cast<bool>(std::getline(held, a)) | static_cast<bool>(std::getline(current, b)); a.clear(), b.clear())
+  for (std::string a, b; held || current; a.clear(), b.clear()) {
+    std::getline(held, a), std::getline(current, b);
     if (a != b && ++differ <= 20) ADD_FAILURE() << "held: " << a << "\nnow:  " << b;
+  }
   EXPECT_EQ(differ, 0);
   EXPECT_EQ(now.find("refused"), std::string::npos) << "no graph of the corpus is one that compiles refuse";
 }

@@ -165,7 +165,7 @@ TEST(ReferenceLayers, Losses) {
 // As PyTorch's users write them.
 TEST(ReferenceLayers, ShortForms) {
   EXPECT_EQ(LayerNorm(8).weight.sizes(), Sizes{8});
-  EXPECT_EQ(LayerNorm({8}).weight.sizes(), Sizes{8});
+  EXPECT_EQ(LayerNorm(Sizes{8}).weight.sizes(), Sizes{8});
   EXPECT_EQ(LayerNorm({4, 8}).weight.sizes(), (Sizes{4, 8}));
   EXPECT_EQ(LayerNorm(8, 1e-6).weight.sizes(), Sizes{8});
   EXPECT_EQ(RMSNorm({4, 8}).weight.sizes(), (Sizes{4, 8}));
