@@ -28,13 +28,16 @@ void pack(const Src* src, int64_t k, int64_t n, int64_t row_stride, int64_t col_
 }
 
 using Four = float __attribute__((vector_size(16)));
-using FourAnywhere = Four __attribute__((aligned(4)));
 
 // One panel of whole columns that are contiguous along K, transposed in squares of four: most weights of most models.
 void pack_panel_of_rows(const float* src, int64_t k, int64_t col_stride, int panel, float* dst) {
   constexpr int64_t kRows = 16;
-  const auto at = [&](int64_t c, int64_t i) { return *reinterpret_cast<const FourAnywhere*>(src + c * col_stride + i); };
-  const auto put = [&](int64_t i, int64_t c, Four x) { *reinterpret_cast<FourAnywhere*>(dst + i * panel + c) = x; };
+  const auto at = [&](int64_t c, int64_t i) {
+    Four x;  // of floats at any place
+    std::memcpy(&x, src + c * col_stride + i, sizeof x);
+    return x;
+  };
+  const auto put = [&](int64_t i, int64_t c, Four x) { std::memcpy(dst + i * panel + c, &x, sizeof x); };
   const int64_t whole = k / kRows * kRows;
   for (int64_t k0 = 0; k0 < whole; k0 += kRows) {
     for (int64_t c = 0; c < panel; c += 4) {
