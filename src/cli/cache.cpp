@@ -1,4 +1,4 @@
-// toroid cache: compiled kernels and programs on disk.
+// toroid cache: compiled kernels and programs on disk, and which sizes vary.
 #include <fmt/core.h>
 
 #include <ctime>

@@ -161,11 +161,11 @@ struct Command {
 
     add_launch();
 
-    auto* c = add("cache", "Compiled kernels and programs on disk.", [this] { return toroid::cli::cache(cache); });
+    auto* c = add("cache", "Compiled kernels and programs on disk, and which sizes vary.", [this] { return toroid::cli::cache(cache); });
     c->add_option("action", cache.action, "stats, list, clear, export or import")
         ->required()
         ->check(CLI::IsMember({"stats", "list", "clear", "export", "import"}));
-    c->add_option("file", cache.file, "Of export and import: the archive of all kernels and programs");
+    c->add_option("file", cache.file, "Of export and import: the archive of all that is kept");
     c->add_flag("--json", cache.json, "Machine-readable output");
 
     auto* s = add("options", "List the options of the library: values, environment variables, and what they do.",

@@ -43,16 +43,21 @@ std::string Function::State::name_of_tensor(const Call& c, size_t index) const {
 // Sizes that differed between calls of earlier processes are open from the first call on.
 void Function::State::recall(const Call& c) {
   if (config.dynamic) return;
-  std::lock_guard lock(mutex);
-  if (!history.empty() || !(remembered_as = front::sizes_key(config.name, c))) return;
-  remembered = front::recall_sizes(*remembered_as, c);
-  for (size_t i = 0; i < c.tensors.size(); ++i) {
-    history.push_back({c.tensors[i]->defined() ? c.tensors[i]->sizes() : std::vector<int64_t>{}, remembered[i]});
-    for (size_t d = 0; d < remembered[i].size(); ++d)
-      if (remembered[i][d])
-        log(Artifact::Cache, fmt::format("{}: dimension {} of {} is open from the first call on, as it differed in an earlier process",
-                                         config.name, d, name_of_tensor(c, i)));
+  Messages messages;
+  {
+    std::lock_guard lock(mutex);
+    if (!history.empty() || !(remembered_as = front::sizes_key(config.name, c))) return;
+    remembered = front::recall_sizes(*remembered_as, c);
+    for (size_t i = 0; i < c.tensors.size(); ++i) {
+      history.push_back({c.tensors[i]->defined() ? c.tensors[i]->sizes() : std::vector<int64_t>{}, remembered[i]});
+      for (size_t d = 0; d < remembered[i].size(); ++d)
+        if (remembered[i][d])
+          messages.emplace_back(Artifact::Cache,
+                                fmt::format("{}: dimension {} of {} is open from the first call on, as it differed in an earlier process",
+                                            config.name, d, name_of_tensor(c, i)));
+    }
   }
+  front::log_all(messages);
 }
 
 // Keeps which sizes differ, when a program for them is there.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 
 #include "graph/graph.h"
 
@@ -12,8 +11,5 @@ namespace toroid::graph {
 // those sizes alone where it does (or does not). `decide` tells whether a relation holds at the sizes at hand, and makes that a guard of g;
 // it is given the operation and line that asks. Where nothing is written, nothing is asked.
 void decide_written_views(const Graph& g, const std::function<bool(const sym::Relation&, const std::string& place)>& decide);
-
-// Truth of r where it is known, or follows from one of the guards.
-std::optional<bool> known_by_guards(const std::vector<sym::Guard>& guards, const sym::Relation& r);
 
 }  // namespace toroid::graph

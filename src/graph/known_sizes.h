@@ -1,6 +1,7 @@
 // What is known of the sizes of a graph by its guards, and by a region of the graph around it.
 #pragma once
 
+#include <optional>
 #include <set>
 
 #include "graph/graph.h"
@@ -13,6 +14,8 @@ inline sym::Relation opposite(const sym::Relation& r) { return {opposite(r.rel),
 
 // Whether one of the guards states the relation.
 bool states(const std::vector<sym::Guard>& guards, const sym::Relation& r);
+// Truth of r where it is known, or follows from one of the guards.
+std::optional<bool> known_by_guards(const std::vector<sym::Guard>& guards, const sym::Relation& r);
 
 // Lends a region the symbols and guards of the graph around it: what is recorded into the region goes the way that this graph has decided,
 // and its new symbols have other names. A pass may put another graph in the region's place before the end.

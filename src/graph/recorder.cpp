@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "graph/custom.h"
-#include "graph/decided_views.h"
 #include "graph/known_sizes.h"
 #include "graph/region_call.h"
 #include "graph/sharing.h"
@@ -28,46 +27,7 @@ TensorType type_of(const Tensor& t) {
 // What sizes without a hint are taken for where they are compared: windows fit into them, and there is more than one element.
 constexpr int64_t kLarge = 1 << 12;
 
-// The relation with its sides exchanged.
-sym::Relation mirrored(const sym::Relation& r) {
-  constexpr sym::Rel kMirrored[] = {sym::Rel::Eq, sym::Rel::Ne, sym::Rel::Gt, sym::Rel::Ge, sym::Rel::Lt, sym::Rel::Le};
-  return {kMirrored[static_cast<int>(r.rel)], r.b, r.a};
-}
-
-// Truth of r by the multiples among the guards: what is asked of a size s with s % 4 = 0 is asked of 4 q. Sizes that are split into groups
-// and joined again are the same then, for whatever q.
-std::optional<bool> follows_for_multiples(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
-  sym::Relation of_quotients = r;
-  for (auto& g : guards) {
-    if (g.rel != sym::Rel::Eq || g.a.kind() != sym::Kind::Mod || !(g.b == Expr(0))) continue;
-    const Expr &size = g.a.node()->args[0], &unit = g.a.node()->args[1];
-    if (size.kind() != sym::Kind::Symbol || sym::bounds(size).lo < 0 || sym::bounds(unit).lo < 0 || sym::depends_on(unit, size)) continue;
-    const Expr quotient =
-        sym::symbol(fmt::format("{} / {}", sym::to_string(size), sym::to_string(unit)), sym::bounds(size).lo > 0, sym::kInf);
-    const auto rewritten = [&](const Expr& e) {
-      return sym::substitute(e, [&](const sym::Node& s) -> std::optional<Expr> {
-        return sym::same_symbol(s, *size.node()) ? std::optional(unit * quotient) : std::nullopt;
-      });
-    };
-    of_quotients = {r.rel, rewritten(of_quotients.a), rewritten(of_quotients.b)};
-  }
-  return sym::known(of_quotients);
-}
-
-// Truth of r where one of the guards states it.
-std::optional<bool> follows(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
-  if (states(guards, r) || states(guards, mirrored(r))) return true;
-  const sym::Relation negated = opposite(r);
-  if (states(guards, negated) || states(guards, mirrored(negated))) return false;
-  return follows_for_multiples(guards, r);
-}
-
 }  // namespace
-
-std::optional<bool> known_by_guards(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
-  if (const auto k = sym::known(r)) return k;
-  return follows(guards, r);
-}
 
 void Recorder::set_hint(const std::string& symbol, int64_t value) {
   hints_[symbol] = value;
@@ -249,7 +209,7 @@ int Recorder::checkpoint_of(const ops::Op& op) {
 
 bool Recorder::decide(const sym::Relation& r) {
   if (auto k = sym::known(r)) return *k;
-  if (auto k = follows(graph_.guards, r)) return *k;
+  if (auto k = known_by_guards(graph_.guards, r)) return *k;
   bool hinted = true;
   auto look = [&](const sym::Node& s) {
     auto it = hints_.find(s.name);
@@ -269,7 +229,7 @@ bool Recorder::decide(const sym::Relation& r) {
 
 void Recorder::require(const sym::Relation& r, const std::string& error) {
   auto truth = sym::known(r);
-  if (!truth) truth = follows(graph_.guards, r);
+  if (!truth) truth = known_by_guards(graph_.guards, r);
   bool hinted = !truth;
   auto look = [&](const sym::Node& s) {
     auto it = hints_.find(s.name);

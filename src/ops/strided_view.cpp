@@ -111,18 +111,8 @@ bool has_no_elements(const std::vector<Expr>& sizes) {
   return false;
 }
 
-std::vector<Expr> row_major(const std::vector<Expr>& sizes) {
-  std::vector<Expr> out(sizes.size());
-  Expr step = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    out[d] = step;
-    step = step * sizes[d];
-  }
-  return out;
-}
-
 ViewLayout layout(const std::vector<Expr>& sizes, const std::vector<Expr>& strides, const std::vector<Expr>& to, const Asker& ask) {
-  if (has_no_elements(sizes) || sizes.empty()) return {Sharing::View, row_major(to)};
+  if (has_no_elements(sizes) || sizes.empty()) return {Sharing::View, row_major_strides(to)};
   std::vector<Expr> out(to.size());
   size_t next = to.size();  // dimensions of the result behind it are done
   Expr step = strides.back(), had = 1, given = 1;
@@ -146,6 +136,16 @@ ViewLayout layout(const std::vector<Expr>& sizes, const std::vector<Expr>& strid
 }
 
 }  // namespace
+
+std::vector<Expr> row_major_strides(const std::vector<Expr>& sizes) {
+  std::vector<Expr> out(sizes.size());
+  Expr step = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    out[d] = step;
+    step = step * sizes[d];
+  }
+  return out;
+}
 
 ViewLayout reshaped_layout(const std::vector<Expr>& sizes, const std::vector<Expr>& strides, const std::vector<Expr>& to, const Ask& ask) {
   try {

@@ -20,6 +20,8 @@ struct ViewLayout {
   std::vector<Expr> strides = {};  // of a view
 };
 
+// Of elements in a row.
+std::vector<Expr> row_major_strides(const std::vector<Expr>& sizes);
 // Of the elements in the same order with other sizes, as PyTorch decides it: dimensions that lie behind each other are one. There must be
 // as many elements.
 ViewLayout reshaped_layout(const std::vector<Expr>& sizes, const std::vector<Expr>& strides, const std::vector<Expr>& to, const Ask& ask);

@@ -177,8 +177,10 @@ void add_constants(const exec::Plan& plan, std::set<std::string>& out) {
     if (!b.constant.empty()) out.insert(b.constant);
   for (auto& i : plan.inputs)
     if (!i.constant.empty()) out.insert(i.constant);
-  for (auto& step : plan.steps)
+  for (auto& step : plan.steps) {
+    if (auto* c = std::get_if<exec::LibraryCall>(&step); c && !c->constant.empty()) out.insert(c->constant);
     for (auto& block : exec::blocks_of(step)) add_constants(*block.plan, out);
+  }
 }
 
 }  // namespace

@@ -52,6 +52,23 @@ TEST(RememberedSizes, TheNextProcessCompilesOnce) {
   EXPECT_FALSE(test::contains(said, "of input 1")) << said;
 }
 
+// What listens to the log may call the function: nothing is said while a lock is held.
+TEST(RememberedSizes, AListenerMayCallTheFunction) {
+  const Scratch scratch;
+  compiles({5, 7});
+  auto f = function();
+  int calls = 0;
+  {
+    const ScopedOption logs("logs", "cache");
+    const test::LogScope lines([&](Artifact, std::string_view line) {
+      if (test::contains(std::string(line), "is open from the first call on") && calls++ == 0) f(counting({3, 4}), counting({1}));
+    });
+    f(counting({6, 4}), counting({1}));
+  }
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(f(counting({2, 4}) * 0, counting({1}) * 0).to_vector(), (std::vector<double>{8, 8}));
+}
+
 TEST(RememberedSizes, ASizeThatNeverDifferedIsANumber) {
   const Scratch scratch;
   EXPECT_EQ(compiles({5, 5, 5}), 1);

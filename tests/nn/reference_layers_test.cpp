@@ -165,7 +165,10 @@ TEST(ReferenceLayers, Losses) {
 // As PyTorch's users write them.
 TEST(ReferenceLayers, ShortForms) {
   EXPECT_EQ(LayerNorm(8).weight.sizes(), Sizes{8});
-  EXPECT_EQ(LayerNorm(Sizes{8}).weight.sizes(), Sizes{8});
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wbraced-scalar-init"  // as users of PyTorch write it
+#endif
+  EXPECT_EQ(LayerNorm({8}).weight.sizes(), Sizes{8});
   EXPECT_EQ(LayerNorm({4, 8}).weight.sizes(), (Sizes{4, 8}));
   EXPECT_EQ(LayerNorm(8, 1e-6).weight.sizes(), Sizes{8});
   EXPECT_EQ(RMSNorm({4, 8}).weight.sizes(), (Sizes{4, 8}));

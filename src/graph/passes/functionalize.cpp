@@ -50,16 +50,6 @@ bool is_row_major(const std::vector<Expr>& sizes, const std::optional<std::vecto
   return true;
 }
 
-std::vector<Expr> row_major_strides(const std::vector<Expr>& sizes) {
-  std::vector<Expr> out(sizes.size());
-  Expr step = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    out[d] = step;
-    step = step * sizes[d];
-  }
-  return out;
-}
-
 // Views where the layout allows it, copies elsewhere.
 bool may_copy(const ops::Op& op) {
   static const std::set<std::string_view>& names = *new std::set<std::string_view>{"contiguous", "reshape", "flatten.using_ints", "view"};
@@ -162,7 +152,7 @@ class Functionalizer : public Dispatcher {
     return {impl.sizes.begin(), impl.sizes.end()};
   }
   const std::optional<std::vector<Expr>>& strides_of(Slot& s) {
-    if (s.dense) s.strides = row_major_strides(sizes_of(s)), s.dense = false;
+    if (s.dense) s.strides = ops::row_major_strides(sizes_of(s)), s.dense = false;
     return s.strides;
   }
   Value* value_of(const Tensor& recorded) { return out_.recorder().value_of(recorded); }
@@ -441,7 +431,7 @@ class Functionalizer : public Dispatcher {
     static const std::set<std::string_view>& keep_order =
         *new std::set<std::string_view>{"view",    "reshape",     "flatten.using_ints", "unflatten.int", "unsqueeze",
                                         "squeeze", "squeeze.dim", "squeeze.dims",       "view_as_real",  "view_as_complex"};
-    if (row_major && keep_order.count(op.name)) return row_major_strides(sizes);
+    if (row_major && keep_order.count(op.name)) return ops::row_major_strides(sizes);
     if (op.name == "as_strided") return ops::CallReader(op, args).exprs("stride");
     if (!strides_of(parent) || !op.index_map) return std::nullopt;
     TensorType type{value_in(parent).dtype(), sizes_of(parent), {}};
