@@ -1,7 +1,7 @@
 # The developer's commands. Each works on a bare Debian 12: what is missing is installed first (scripts/setup.sh).
 BUILD := build
 JOBS ?= $(shell nproc)
-# What cmake is told besides: make OPTIONS=-DTOROID_UNITY_SIZE=16
+# What cmake is told besides: make OPTIONS=-DTOROID_UNITY_SIZE=8
 OPTIONS ?=
 
 .PHONY: build demo test bench format check clean setup configure

@@ -1,6 +1,7 @@
 // Calls: defaults, argument kinds, dispatch, result types.
 #include <algorithm>
 #include <deque>
+#include <map>
 
 #include "base/check.h"
 #include "ops/call_errors.h"
@@ -83,9 +84,23 @@ void check_result_fits(const Op& op, const CallArgs& args) {
                     name_of(found), name_of(own), functional.name);
 }
 
+// A limit that is a number has a row of its own, with another slope where elements are at it. The row is chosen here, as a number may reach
+// an eager kernel as a tensor.
+const Op& row_of_numbers(const Op& op, const CallArgs& args) {
+  static const auto& rows = *new std::map<const Op*, const Op*>{{&get("clamp_min.Tensor"), &get("clamp_min")},
+                                                                {&get("clamp_max.Tensor"), &get("clamp_max")},
+                                                                {&get("clamp_min_.Tensor"), &get("clamp_min_")},
+                                                                {&get("clamp_max_.Tensor"), &get("clamp_max_")}};
+  const bool number = args.size() > 1 && (std::holds_alternative<double>(args[1]) || std::holds_alternative<Expr>(args[1]));
+  if (!number || !std::holds_alternative<Tensor>(args[0])) return op;
+  const auto row = rows.find(&op);
+  return row == rows.end() ? op : *row->second;
+}
+
 }  // namespace
 
-std::vector<Tensor> call(const Op& op, CallArgs args, const std::source_location& where) {
+std::vector<Tensor> call(const Op& given, CallArgs args, const std::source_location& where) {
+  const Op& op = row_of_numbers(given, args);
   args = checked_call(op, where, [&] {
     CallArgs all = complete(op, std::move(args));
     check_stored_numbers(op, all);

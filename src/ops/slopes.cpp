@@ -46,8 +46,7 @@ S clamp_tensors(F f, By by, S) {
 template <bool upper>
 S clamp_one(F f, By by, S) {
   S x = lhs(f), limit = rhs(f), inside = upper ? x < limit : x > limit, outside = upper ? x > limit : x < limit;
-  const Param& bound = f.op().schema.params[1];
-  if (bound.type != ParamType::Tensor || f.is_number(bound.name)) return where(inside, x);
+  if (f.op().schema.params[1].type != ParamType::Tensor) return where(inside, x);
   return shared(by == "self" ? inside : outside, x, limit);
 }
 

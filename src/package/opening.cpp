@@ -16,11 +16,12 @@ constexpr const char* kMakeOne = "make one: toroid compile MODEL -o FILE. A mode
 
 }  // namespace
 
-import::ZipArchive archive_in(const MappedFile& file, const std::string& source){const auto bytes = file.span();
-const bool is_other = bytes.size() >= 2 && (bytes[0] != std::byte{'P'} || bytes[1] != std::byte{'K'});
-TOROID_USER_CHECK(!is_other, "{}: this is no package, which is an archive (zip); {}", source, kMakeOne);
-return import::ZipArchive::open(bytes, source);
-}  // namespace toroid::package
+auto archive_in(const MappedFile& file, const std::string& source) -> import::ZipArchive {
+  const auto bytes = file.span();
+  const bool is_other = bytes.size() >= 2 && (bytes[0] != std::byte{'P'} || bytes[1] != std::byte{'K'});
+  TOROID_USER_CHECK(!is_other, "{}: this is no package, which is an archive (zip); {}", source, kMakeOne);
+  return import::ZipArchive::open(bytes, source);
+}
 
 std::string_view manifest_text(const import::ZipArchive& zip) {
   TOROID_USER_CHECK(zip.find(kManifest), "{}: this archive is no package (it has no {}); {}", zip.source(), kManifest, kMakeOne);
