@@ -77,6 +77,7 @@ class Loader {
   Loader(const Store& store, const Device& device) : store_(store), device_(device), moves_(device) {}
 
   Loaded load_all(const Plan& plan) {
+    if (!device_.is_cuda()) map_code(plan);
     Loaded out = load(plan);
     moves_.send();
     return out;
@@ -110,12 +111,30 @@ class Loader {
                                       c.where.empty() ? "" : " (" + c.where + ")", plan.name, s.refusal));
   }
 
+  // Of all kernels of the plan and its blocks, at once.
+  void map_code(const Plan& plan) {
+    std::map<std::string, device::ObjectCode> objects;
+    const std::function<void(const Plan&)> collect = [&](const Plan& p) {
+      for (auto& step : p.steps) {
+        if (auto* l = std::get_if<Launch>(&step))
+          if (auto& k = store_.kernels.at(l->kernel); !k.function) objects.try_emplace(l->kernel, device::ObjectCode{*k.object, l->name});
+        for (auto& block : blocks_of(step)) collect(*block.plan);
+      }
+    };
+    collect(plan);
+    std::vector<device::ObjectCode> all;
+    for (auto& [name, object] : objects) all.push_back(object);
+    if (all.empty()) return;
+    auto code = device::LoadedCode::load_all(all, device::runtime_symbols());
+    size_t next = 0;
+    for (auto& [name, object] : objects) code_[name] = std::move(code[next++]);
+  }
+
   KernelCode kernel(const Launch& l) {
     const KernelStore::Kernel& k = store_.kernels.at(l.kernel);
     if (!device_.is_cuda()) {
       if (k.function) return {k.function, nullptr, {}};
-      auto& code = code_[l.kernel];
-      if (!code) code = device::LoadedCode::load(*k.object, device::runtime_symbols(), l.name);
+      const auto& code = code_.at(l.kernel);
       return {code->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(l.name), code, {}};
     }
     TOROID_USER_CHECK(k.object, "kernel {} is no code of a GPU", l.kernel);

@@ -16,9 +16,9 @@ namespace toroid::device {
 
 namespace {
 
-// More than any kernel needs, and far inside the reach of 32-bit relative addresses.
-constexpr size_t kMaxImageBytes = size_t(256) << 20;
-constexpr size_t kStubBytes = 16;
+// More than any program needs, and inside the reach of 32-bit relative addresses.
+constexpr size_t kMaxImageBytes = size_t(1) << 30;
+constexpr size_t kStubBytes = 16, kImageAlignment = 64;
 // Values of newer linkers' headers.
 constexpr uint32_t kGotPcRelX = 41, kRexGotPcRelX = 42;
 
@@ -47,25 +47,66 @@ std::string relocation_name(uint32_t type) {
 
 bool needs_slot(uint32_t type) { return type == R_X86_64_GOTPCREL || type == kGotPcRelX || type == kRexGotPcRelX; }
 
-}  // namespace
-
-// One load: reads and checks the tables, lays the sections out, copies, relocates, protects.
-class CodeLinker {
+// Where code lies: first what may be executed and not written to, then what may be written to.
+class Image {
  public:
-  CodeLinker(std::string_view object, std::span<const ExternalSymbol> externals, std::string_view what)
-      : file_(object), externals_(externals), what_(what), code_(new LoadedCode) {
-    code_->what_ = what;
+  explicit Image(size_t bytes) : bytes_(bytes) {
+    void* base = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) fail<EnvironmentError>("cannot map {} bytes for code: {}", bytes_, std::strerror(errno));
+    base_ = static_cast<uint8_t*>(base);
+  }
+  ~Image() { ::munmap(base_, bytes_); }
+  Image(const Image&) = delete;
+  Image& operator=(const Image&) = delete;
+
+  uint8_t* base() const { return base_; }
+  void make_executable(size_t bytes) const {
+    if (bytes && ::mprotect(base_, bytes, PROT_READ | PROT_EXEC) != 0)
+      fail<EnvironmentError>("cannot make code executable: {} (does a security policy forbid generated code?)", std::strerror(errno));
   }
 
-  std::shared_ptr<const LoadedCode> link() {
+ private:
+  uint8_t* base_ = nullptr;
+  const size_t bytes_;
+};
+
+}  // namespace
+
+// Loads one object: reads and checks its tables, lays its sections out in an image, copies and relocates them there.
+class CodeLinker {
+ public:
+  CodeLinker(const ObjectCode& object, std::span<const ExternalSymbol> externals)
+      : file_(object.bytes), externals_(externals), what_(object.what), code_(new LoadedCode) {
+    code_->what_ = what_;
     read_sections();
     read_symbols();
     scan_relocations();
-    lay_out();
-    map_and_copy();
+  }
+
+  // Instructions, constants right behind them, then slots and stubs: from offset `at` of the image to the one that is returned.
+  size_t lay_out_fixed_parts(size_t at) {
+    const size_t begin = at;
+    at = place(at, [](uint64_t flags) { return (flags & SHF_EXECINSTR) && !(flags & SHF_WRITE); });
+    at = place(at, [](uint64_t flags) { return !(flags & SHF_EXECINSTR) && !(flags & SHF_WRITE); });
+    slots_at_ = round_up(at, 64);
+    stubs_at_ = round_up(slots_at_ + size_t(slot_count_) * sizeof(uint64_t), kStubBytes);
+    at = stubs_at_ + size_t(slot_count_) * kStubBytes;
+    code_->bytes_ += at - begin;
+    return at;
+  }
+
+  size_t lay_out_variables(size_t at) {
+    const size_t end = place(at, [](uint64_t flags) { return (flags & SHF_WRITE) != 0; });
+    code_->bytes_ += end - at;
+    return end;
+  }
+
+  std::shared_ptr<const LoadedCode> link(const std::shared_ptr<const Image>& image) {
+    code_->image_ = image;
+    base_ = image->base();
+    copy();
     resolve_symbols();
     apply_relocations();
-    protect();
     return code_;
   }
 
@@ -177,46 +218,26 @@ class CodeLinker {
     });
   }
 
-  // Instructions first, constants right behind them, then slots and stubs; variables start on a page of their own.
-  void lay_out() {
-    size_t at = 0;
-    auto place = [&](auto wanted) {
-      for (Section& s : sections_) {
-        if (!s.loaded || !wanted(s.header.sh_flags)) continue;
-        at = round_up(at, std::max<size_t>(s.header.sh_addralign, 1));
-        s.offset = at;
-        at += s.header.sh_size;
-        if (at > kMaxImageBytes) bad("it needs more than {} bytes", kMaxImageBytes);
-      }
-    };
-    place([](uint64_t flags) { return (flags & SHF_EXECINSTR) && !(flags & SHF_WRITE); });
-    place([](uint64_t flags) { return !(flags & SHF_EXECINSTR) && !(flags & SHF_WRITE); });
-    slots_at_ = round_up(at, 64);
-    stubs_at_ = slots_at_ + size_t(slot_count_) * sizeof(uint64_t);
-    stubs_at_ = round_up(stubs_at_, kStubBytes);
-    size_t page = size_t(::sysconf(_SC_PAGESIZE));
-    at = round_up(stubs_at_ + size_t(slot_count_) * kStubBytes, page);
-    fixed_bytes_ = at;
-    place([](uint64_t flags) { return (flags & SHF_WRITE) != 0; });
-    image_bytes_ = round_up(std::max<size_t>(at, 1), page);
+  template <class F>
+  size_t place(size_t at, F wanted) {
+    for (Section& s : sections_) {
+      if (!s.loaded || !wanted(s.header.sh_flags)) continue;
+      if ((s.header.sh_flags & SHF_WRITE) && (s.header.sh_flags & SHF_EXECINSTR)) bad("a section is writable and executable at once");
+      at = round_up(at, std::max<size_t>(s.header.sh_addralign, 1));
+      s.offset = at;
+      at += s.header.sh_size;
+      if (at > kMaxImageBytes) bad("what is loaded at once needs more than {} bytes", kMaxImageBytes);
+    }
+    return at;
   }
 
-  void map_and_copy() {
+  void copy() {
     for (const Section& s : sections_) {
-      if (s.loaded && (s.header.sh_flags & SHF_WRITE) && (s.header.sh_flags & SHF_EXECINSTR))
-        bad("a section is writable and executable at once");
-    }
-    void* base = ::mmap(nullptr, image_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED) fail<EnvironmentError>("cannot map {} bytes for the code of {}: {}", image_bytes_, what_, std::strerror(errno));
-    code_->base_ = static_cast<uint8_t*>(base);
-    code_->mapped_ = image_bytes_;
-    for (const Section& s : sections_) {
-      if (s.loaded && s.header.sh_type != SHT_NOBITS)
-        std::memcpy(code_->base_ + s.offset, file_.data() + s.header.sh_offset, s.header.sh_size);
+      if (s.loaded && s.header.sh_type != SHT_NOBITS) std::memcpy(base_ + s.offset, file_.data() + s.header.sh_offset, s.header.sh_size);
     }
   }
 
-  uint64_t base() const { return reinterpret_cast<uint64_t>(code_->base_); }
+  uint64_t base() const { return reinterpret_cast<uint64_t>(base_); }
 
   void resolve_symbols() {
     addresses_.assign(symbols_.size(), 0);
@@ -262,7 +283,7 @@ class CodeLinker {
   uint64_t slot_address(size_t symbol) {
     uint64_t address = address_of(symbol);
     size_t at = slots_at_ + size_t(slots_[symbol]) * sizeof(uint64_t);
-    std::memcpy(code_->base_ + at, &address, sizeof address);
+    std::memcpy(base_ + at, &address, sizeof address);
     return base() + at;
   }
 
@@ -271,7 +292,7 @@ class CodeLinker {
     uint64_t slot = slot_address(symbol);
     size_t at = stubs_at_ + size_t(slots_[symbol]) * kStubBytes;
     int32_t distance = int32_t(int64_t(slot - (base() + at + 6)));
-    uint8_t* stub = code_->base_ + at;
+    uint8_t* stub = base_ + at;
     stub[0] = 0xff;
     stub[1] = 0x25;
     std::memcpy(stub + 2, &distance, sizeof distance);
@@ -285,7 +306,7 @@ class CodeLinker {
       if (type == R_X86_64_NONE) return;
       size_t width = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 : 4;
       if (!inside(r.r_offset, width, section.header.sh_size)) bad("a relocation lies outside its section");
-      uint8_t* where = code_->base_ + section.offset + r.r_offset;
+      uint8_t* where = base_ + section.offset + r.r_offset;
       uint64_t place = reinterpret_cast<uint64_t>(where), addend = uint64_t(r.r_addend), value = 0;
       switch (type) {
         case R_X86_64_64:
@@ -319,13 +340,6 @@ class CodeLinker {
     });
   }
 
-  void protect() {
-    if (fixed_bytes_ && ::mprotect(code_->base_, fixed_bytes_, PROT_READ | PROT_EXEC) != 0) {
-      fail<EnvironmentError>("cannot make the code of {} executable: {} (does a security policy forbid generated code?)", what_,
-                             std::strerror(errno));
-    }
-  }
-
   std::string_view file_;
   std::span<const ExternalSymbol> externals_;
   std::string_view what_;
@@ -338,16 +352,31 @@ class CodeLinker {
   int32_t slot_count_ = 0;
   std::vector<uint64_t> addresses_;
   std::vector<bool> resolved_;
-  size_t slots_at_ = 0, stubs_at_ = 0, fixed_bytes_ = 0, image_bytes_ = 0;
+  uint8_t* base_ = nullptr;  // of the image
+  size_t slots_at_ = 0, stubs_at_ = 0;
 };
 
 std::shared_ptr<const LoadedCode> LoadedCode::load(std::string_view object, std::span<const ExternalSymbol> externals,
                                                    std::string_view what) {
-  return CodeLinker(object, externals, what).link();
+  const ObjectCode one{object, what};
+  return load_all({&one, 1}, externals).front();
 }
 
-LoadedCode::~LoadedCode() {
-  if (base_) ::munmap(base_, mapped_);
+std::vector<std::shared_ptr<const LoadedCode>> LoadedCode::load_all(std::span<const ObjectCode> objects,
+                                                                    std::span<const ExternalSymbol> externals) {
+  std::vector<CodeLinker> linkers;
+  linkers.reserve(objects.size());
+  for (const ObjectCode& object : objects) linkers.emplace_back(object, externals);
+  const size_t page = size_t(::sysconf(_SC_PAGESIZE));
+  size_t fixed = 0;
+  for (CodeLinker& linker : linkers) fixed = linker.lay_out_fixed_parts(round_up(fixed, kImageAlignment));
+  size_t end = fixed = round_up(fixed, page);
+  for (CodeLinker& linker : linkers) end = linker.lay_out_variables(end);
+  const auto image = std::make_shared<const Image>(round_up(std::max<size_t>(end, 1), page));
+  std::vector<std::shared_ptr<const LoadedCode>> out;
+  for (CodeLinker& linker : linkers) out.push_back(linker.link(image));
+  image->make_executable(fixed);
+  return out;
 }
 
 void* LoadedCode::find(std::string_view name) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace toroid::device {
 
@@ -17,8 +18,13 @@ struct ExternalSymbol {
   const void* address;
 };
 
+struct ObjectCode {
+  std::string_view bytes;  // of the file
+  std::string_view what;   // names it in errors
+};
+
 // Machine code in memory: instructions and constants in one read-execute mapping, variables (if any) behind them.
-// Unmapped with the last reference, so whoever keeps a function pointer keeps the shared_ptr.
+// Unmapped with the last reference to what was loaded at once, so whoever keeps a function pointer keeps the shared_ptr.
 class LoadedCode {
  public:
   // Copies and relocates `object`, which may be dropped afterwards. Names that the code leaves undefined are looked up in
@@ -26,7 +32,9 @@ class LoadedCode {
   // names the file by `what`.
   static std::shared_ptr<const LoadedCode> load(std::string_view object, std::span<const ExternalSymbol> externals,
                                                 std::string_view what = "kernel");
-  ~LoadedCode();
+  // The same of each, in one mapping: mapping kernels one by one takes longer than copying them.
+  static std::vector<std::shared_ptr<const LoadedCode>> load_all(std::span<const ObjectCode> objects,
+                                                                 std::span<const ExternalSymbol> externals);
   LoadedCode(const LoadedCode&) = delete;
   LoadedCode& operator=(const LoadedCode&) = delete;
 
@@ -40,16 +48,16 @@ class LoadedCode {
     return reinterpret_cast<Signature*>(symbol(name));
   }
 
-  // Bytes mapped.
-  size_t bytes() const { return mapped_; }
+  // Bytes of the mapping that are its own.
+  size_t bytes() const { return bytes_; }
 
  private:
   friend class CodeLinker;
   LoadedCode() = default;
 
   std::string what_;
-  uint8_t* base_ = nullptr;
-  size_t mapped_ = 0;
+  std::shared_ptr<const void> image_;
+  size_t bytes_ = 0;
   std::unordered_map<std::string, void*> symbols_;
 };
 
