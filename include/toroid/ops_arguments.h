@@ -97,27 +97,4 @@ class Reduction {
 
 using Where = std::source_location;
 
-// Sizes with plain integers: without these, the conversions of both sides would be equally good.
-#define TOROID_SIZE_OPERATOR(result, op) \
-  template <std::integral I> \
-  result operator op(const SymInt& a, I b) { \
-    return a op SymInt(static_cast<int64_t>(b)); \
-  } \
-  template <std::integral I> \
-  result operator op(I a, const SymInt& b) { \
-    return SymInt(static_cast<int64_t>(a)) op b; \
-  }
-TOROID_SIZE_OPERATOR(SymInt, +)
-TOROID_SIZE_OPERATOR(SymInt, -)
-TOROID_SIZE_OPERATOR(SymInt, *)
-TOROID_SIZE_OPERATOR(SymInt, /)
-TOROID_SIZE_OPERATOR(SymInt, %)
-TOROID_SIZE_OPERATOR(bool, ==)
-TOROID_SIZE_OPERATOR(bool, !=)
-TOROID_SIZE_OPERATOR(bool, <)
-TOROID_SIZE_OPERATOR(bool, <=)
-TOROID_SIZE_OPERATOR(bool, >)
-TOROID_SIZE_OPERATOR(bool, >=)
-#undef TOROID_SIZE_OPERATOR
-
 }  // namespace toroid

@@ -64,6 +64,29 @@ class SymInt {
   friend bool operator>(const SymInt& a, const SymInt& b) { return decide(sym::Rel::Gt, a, b); }
   friend bool operator>=(const SymInt& a, const SymInt& b) { return decide(sym::Rel::Ge, a, b); }
 
+// With plain integers: without these, the conversions of both sides would be equally good.
+#define TOROID_SIZE_OPERATOR(result, op) \
+  template <std::integral I> \
+  friend result operator op(const SymInt& a, I b) { \
+    return a op SymInt(+b); \
+  } \
+  template <std::integral I> \
+  friend result operator op(I a, const SymInt& b) { \
+    return SymInt(+a) op b; \
+  }
+  TOROID_SIZE_OPERATOR(SymInt, +)
+  TOROID_SIZE_OPERATOR(SymInt, -)
+  TOROID_SIZE_OPERATOR(SymInt, *)
+  TOROID_SIZE_OPERATOR(SymInt, /)
+  TOROID_SIZE_OPERATOR(SymInt, %)
+  TOROID_SIZE_OPERATOR(bool, ==)
+  TOROID_SIZE_OPERATOR(bool, !=)
+  TOROID_SIZE_OPERATOR(bool, <)
+  TOROID_SIZE_OPERATOR(bool, <=)
+  TOROID_SIZE_OPERATOR(bool, >)
+  TOROID_SIZE_OPERATOR(bool, >=)
+#undef TOROID_SIZE_OPERATOR
+
  private:
   static bool decide(sym::Rel rel, const SymInt& a, const SymInt& b);
   Expr expr_;
@@ -112,6 +135,9 @@ constexpr ElementKind element_kind() {
 // is a UserError. A tensor that was moved from is undefined.
 class Tensor {
  public:
+  // Who asks: the line that errors name.
+  using Where = std::source_location;
+
   Tensor() = default;  // undefined
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
   Tensor(const Tensor& other) : impl_(other.impl_) { other.watch_.read(); }
@@ -151,28 +177,31 @@ class Tensor {
   // Copies the numbers, converting them to dtype. UserError when their count is not the product of the sizes, or an integer dtype has no
   // room for one of them.
   static Tensor of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype = DType::F32,
-                   const Device& device = Device::cpu());
-  static Tensor of(std::initializer_list<double> values, Size::List sizes, DType dtype = DType::F32, const Device& device = Device::cpu()) {
-    return of(std::span(values.begin(), values.size()), Size::values(sizes), dtype, device);
+                   const Device& device = Device::cpu(), Where where = Where::current());
+  static Tensor of(std::initializer_list<double> values, Size::List sizes, DType dtype = DType::F32, const Device& device = Device::cpu(),
+                   Where where = Where::current()) {
+    return of(std::span(values.begin(), values.size()), Size::values(sizes), dtype, device, where);
   }
   // Copies the numbers as they are, in the dtype of their C++ type: float gives F32, double F64, int64_t I64. Without sizes of one
   // dimension.
   template <class T>
-  static Tensor from_vector(const std::vector<T>& values, std::span<const int64_t> sizes, const Device& device = Device::cpu()) {
+  static Tensor from_vector(const std::vector<T>& values, std::span<const int64_t> sizes, const Device& device = Device::cpu(),
+                            Where where = Where::current()) {
     if constexpr (std::is_same_v<T, bool>) {  // its vector has no elements in memory
       const std::vector<uint8_t> bytes(values.begin(), values.end());
-      return copied(bytes.data(), bytes.size(), detail::element_kind<T>(), 1, sizes, device);
+      return copied(bytes.data(), bytes.size(), detail::element_kind<T>(), 1, sizes, device, where);
     } else {
-      return copied(values.data(), values.size(), detail::element_kind<T>(), sizeof(T), sizes, device);
+      return copied(values.data(), values.size(), detail::element_kind<T>(), sizeof(T), sizes, device, where);
     }
   }
   template <class T>
-  static Tensor from_vector(const std::vector<T>& values, Size::List sizes, const Device& device = Device::cpu()) {
-    return from_vector(values, Size::values(sizes), device);
+  static Tensor from_vector(const std::vector<T>& values, Size::List sizes, const Device& device = Device::cpu(),
+                            Where where = Where::current()) {
+    return from_vector(values, Size::values(sizes), device, where);
   }
   template <class T>
-  static Tensor from_vector(const std::vector<T>& values, const Device& device = Device::cpu()) {
-    return from_vector(values, {values.size()}, device);
+  static Tensor from_vector(const std::vector<T>& values, const Device& device = Device::cpu(), Where where = Where::current()) {
+    return from_vector(values, {values.size()}, device, where);
   }
   // A view of memory of a device that is owned elsewhere, and which `owner` keeps alive. strides in elements; empty means row-major.
   static Tensor from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides = {},
@@ -182,18 +211,17 @@ class Tensor {
     watch_.read();
     return impl_ != nullptr;
   }
-  DType dtype() const;
-  Device device() const;
-  int64_t dim() const;
+  DType dtype(Where where = Where::current()) const;
+  Device device(Where where = Where::current()) const;
+  int64_t dim(Where where = Where::current()) const;
   // d may be negative, counting from the end. UserError when out of range.
-  SymInt size(int64_t d) const;
-  std::vector<SymInt> sym_sizes() const;
+  SymInt size(int64_t d, Where where = Where::current()) const;
+  std::vector<SymInt> sym_sizes(Where where = Where::current()) const;
   // Plain numbers: while tracing, guards fix them, and other sizes cost another compile. size() and sym_sizes() keep them open.
-  const std::vector<int64_t>& sizes() const;
-  int64_t numel() const;
+  const std::vector<int64_t>& sizes(Where where = Where::current()) const;
+  int64_t numel(Where where = Where::current()) const;
 
   // What needs the memory ends the traced segment (a graph break) while tracing.
-  using Where = std::source_location;
   const std::vector<int64_t>& strides(Where where = Where::current()) const;
   bool is_contiguous(Where where = Where::current()) const;
   std::byte* raw_data(Where where = Where::current()) const;  // of the first element; an address of the tensor's device
@@ -277,7 +305,7 @@ class Tensor {
   static Tensor full_of_integer(std::span<const int64_t> sizes, int64_t value, DType dtype, const Device& device);
   std::byte* typed_data(detail::ElementKind kind, size_t size, Where where) const;
   static Tensor copied(const void* values, size_t count, detail::ElementKind kind, size_t size, std::span<const int64_t> sizes,
-                       const Device& device);
+                       const Device& device, Where where);
   void read_numbers(detail::ElementKind kind, size_t size, std::byte* out, bool single, Where where) const;
   void tell_move(Tensor& from) noexcept;
 

@@ -75,4 +75,9 @@ std::vector<std::string_view> split_list(std::string_view text, char separator) 
   return parts;
 }
 
+std::string line_text(const std::source_location& where) {
+  const std::string_view file = where.file_name();
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
+}
+
 }  // namespace toroid

@@ -1,6 +1,7 @@
-// Small text helpers: edit distance, nearest names, splitting.
+// Small text helpers: edit distance, nearest names, splitting, lines of code.
 #pragma once
 
+#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,5 +20,8 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
 
 // The parts of `text` between separators, without surrounding blanks; empty parts are left out.
 std::vector<std::string_view> split_list(std::string_view text, char separator = ',');
+
+// "model.cpp:12".
+std::string line_text(const std::source_location& where);
 
 }  // namespace toroid

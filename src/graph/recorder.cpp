@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "graph/custom.h"
 #include "graph/known_sizes.h"
 #include "graph/region_call.h"
@@ -275,7 +276,7 @@ void Recorder::read(const Tensor&, std::string_view what, const std::source_loca
       "{}: {} of a tensor in the function of the custom operation {}, which is recorded here as the operations that it calls; "
       "the tensor's value exists only at run time. Write the function with operations alone, or make it a plain function "
       "that compile_disable() calls between compiled graphs",
-      ops::line_text(where), what, custom);
+      line_text(where), what, custom);
   fail<UserError>("{}: {} of a tensor while a graph is recorded; its value exists only at run time", ops::place_text(where), what);
 }
 

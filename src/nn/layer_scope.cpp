@@ -7,6 +7,8 @@
 #include <memory>
 #include <typeinfo>
 
+#include "base/text.h"
+
 namespace toroid::nn {
 namespace {
 
@@ -30,7 +32,7 @@ std::string LayerScope::text(const void* module) {
   const Module& m = *static_cast<const Module*>(module);
   const std::string path = m.path();
   const std::string what = path.empty() ? class_of(m) : fmt::format("{} ({})", path, class_of(m));
-  return caller ? fmt::format("{}, {}", what, ops::line_text(*caller)) : what;
+  return caller ? fmt::format("{}, {}", what, line_text(*caller)) : what;
 }
 
 CallerScope::CallerScope(const std::source_location& where) : before_(caller) {

@@ -1,8 +1,6 @@
 #include "ops/call_place.h"
 
-#include <fmt/format.h>
-
-#include <string_view>
+#include "base/text.h"
 
 namespace toroid::ops {
 namespace {
@@ -17,12 +15,6 @@ PlaceScope::PlaceScope(std::string (*text)(const void* of), const void* of) : te
   innermost_place = this;
 }
 PlaceScope::~PlaceScope() { innermost_place = before_; }
-
-std::string line_text(const std::source_location& where) {
-  std::string_view file = where.file_name();
-  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  return fmt::format("{}:{}", file, where.line());
-}
 
 std::string place_text(const std::source_location& where) { return innermost_place ? innermost_place->text() : line_text(where); }
 

@@ -6,9 +6,7 @@
 
 namespace toroid::ops {
 
-// "model.cpp:12".
-std::string line_text(const std::source_location& where);
-// The same; that of the innermost PlaceScope of the thread, if there is one.
+// line_text(where), or that of the innermost PlaceScope of the thread, if there is one.
 std::string place_text(const std::source_location& where);
 
 // Calls on behalf of others are at the place of those.

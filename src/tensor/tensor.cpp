@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/scalar.h"
+#include "base/text.h"
 #include "device/cpu/cpu_runtime.h"
 #include "tensor/dispatch.h"
 #include "tensor/element_reads.h"
@@ -63,9 +64,19 @@ bool SymInt::decide(sym::Rel rel, const SymInt& a, const SymInt& b) {
 
 namespace {
 
+void check_defined(const Tensor& t, std::string_view what, const std::source_location& where) {
+  if (!t.defined()) [[unlikely]]
+    fail<UserError>("{} of an undefined tensor, which has no value yet (called at {})", what, line_text(where));
+}
+
+void check_count(size_t numbers, std::span<const int64_t> sizes, const std::source_location& where) {
+  TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(numbers), "{} numbers were given for a tensor of {} elements (called at {})",
+                    numbers, product(sizes), line_text(where));
+}
+
 // The tensor behind t, with memory, which `what` needs.
 const TensorImpl& concrete(const Tensor& t, std::string_view what, const std::source_location& where) {
-  TOROID_USER_CHECK(t.defined(), "an undefined tensor was used");
+  check_defined(t, what, where);
   if (t.impl()->proxy) current_dispatcher().read(t, what, where);
   TOROID_CHECK(!t.impl()->proxy, "{} of a traced tensor left it without memory", what);
   return *t.impl();
@@ -76,11 +87,6 @@ const TensorImpl& read_by_user(const Tensor& t, std::string_view what, const std
   if (ElementReader* r = ElementReader::current(); r && t.defined() && !t.impl()->proxy) [[unlikely]]
     r->read_elements(t, what, where);
   return concrete(t, what, where);
-}
-
-int64_t wrap_dim(int64_t d, int64_t n) {
-  TOROID_USER_CHECK(d >= -n && d < n, "dimension {} is out of range for a tensor of {} dimensions", d, n);
-  return d < 0 ? d + n : d;
 }
 
 }  // namespace
@@ -161,9 +167,8 @@ Tensor Tensor::full_of_integer(std::span<const int64_t> sizes, int64_t value, DT
   return filled(sizes, Number::of(value), dtype, device);
 }
 
-Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype, const Device& device) {
-  TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(values.size()), "{} numbers were given for a tensor of {} elements",
-                    values.size(), product(sizes));
+Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype, const Device& device, Where where) {
+  check_count(values.size(), sizes, where);
   if (is_int(dtype))
     for (double v : values)
       TOROID_USER_CHECK(value_of(convert(Number::of(v), dtype), dtype) == v, "{} has no room for {}", name_of(dtype), v);
@@ -179,12 +184,11 @@ Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes
 }
 
 Tensor Tensor::copied(const void* values, size_t count, detail::ElementKind kind, size_t size, std::span<const int64_t> sizes,
-                      const Device& device) {
+                      const Device& device, Where where) {
   const std::optional<DType> dtype = dtype_of(kind, size);
   TOROID_USER_CHECK(dtype, "from_vector: no dtype has elements of the type {}; float, double, integers, bool and complex have one",
                     element_text(kind, size));
-  TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(count), "{} numbers were given for a tensor of {} elements", count,
-                    product(sizes));
+  check_count(count, sizes, where);
   Tensor t = empty(sizes, *dtype);
   auto write = [to = t.raw_data()](const std::byte* from, size_t bytes) {
     if (bytes) std::memcpy(to, from, bytes);
@@ -217,30 +221,36 @@ Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype
   return Tensor(std::move(impl));
 }
 
-DType Tensor::dtype() const {
-  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+DType Tensor::dtype(Where where) const {
+  check_defined(*this, "dtype()", where);
   return impl_->dtype;
 }
-Device Tensor::device() const {
-  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+Device Tensor::device(Where where) const {
+  check_defined(*this, "device()", where);
   if (impl_->proxy) return impl_->device;
   return impl_->storage ? impl_->storage->device : Device::cpu();
 }
-int64_t Tensor::dim() const {
-  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+int64_t Tensor::dim(Where where) const {
+  check_defined(*this, "dim()", where);
   return static_cast<int64_t>(impl_->proxy ? impl_->sym_sizes.size() : impl_->sizes.size());
 }
-SymInt Tensor::size(int64_t d) const {
-  d = wrap_dim(d, dim());
-  return impl_->proxy ? SymInt(impl_->sym_sizes[static_cast<size_t>(d)]) : SymInt(impl_->sizes[static_cast<size_t>(d)]);
+SymInt Tensor::size(int64_t d, Where where) const {
+  check_defined(*this, "size()", where);
+  const int64_t n = dim();
+  if (d < -n || d >= n) [[unlikely]]
+    fail<UserError>("size({}): expected a dimension from {} to {} of a tensor of {} dimensions (called at {})", d, -n, n - 1, n,
+                    line_text(where));
+  const auto i = static_cast<size_t>(d < 0 ? d + n : d);
+  return impl_->proxy ? SymInt(impl_->sym_sizes[i]) : SymInt(impl_->sizes[i]);
 }
-std::vector<SymInt> Tensor::sym_sizes() const {
+std::vector<SymInt> Tensor::sym_sizes(Where where) const {
+  check_defined(*this, "sym_sizes()", where);
   std::vector<SymInt> out;
   for (int64_t d = 0; d < dim(); ++d) out.push_back(size(d));
   return out;
 }
-const std::vector<int64_t>& Tensor::sizes() const {
-  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+const std::vector<int64_t>& Tensor::sizes(Where where) const {
+  check_defined(*this, "sizes()", where);
   if (impl_->proxy) {
     std::vector<int64_t> numbers;
     for (auto& e : impl_->sym_sizes) numbers.push_back(current_dispatcher().specialize(e));
@@ -249,7 +259,10 @@ const std::vector<int64_t>& Tensor::sizes() const {
   return impl_->sizes;
 }
 const std::vector<int64_t>& Tensor::strides(Where where) const { return concrete(*this, "strides()", where).strides; }
-int64_t Tensor::numel() const { return product(sizes()); }
+int64_t Tensor::numel(Where where) const {
+  check_defined(*this, "numel()", where);
+  return product(sizes());
+}
 
 bool Tensor::is_contiguous(Where where) const {
   const TensorImpl& t = concrete(*this, "is_contiguous()", where);
@@ -382,7 +395,7 @@ Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_
 }
 
 Tensor Tensor::to(const Device& device, Where where) const {
-  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+  check_defined(*this, "to()", where);
   if (this->device() == device) return *this;
   if (is_taped_now(*impl_)) [[unlikely]]
     return taped_members().to(*this, device, where);

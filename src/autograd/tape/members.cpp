@@ -39,11 +39,13 @@ class Members : public TapedMembers {
   }
 };
 
-void check_defined(const Tensor& t) { TOROID_USER_CHECK(t.defined(), "an undefined tensor was used"); }
+void check_defined(const Tensor& t, std::string_view what) {
+  TOROID_USER_CHECK(t.defined(), "{} of an undefined tensor, which has no value yet", what);
+}
 
 // Members that need the tape have no meaning while a function is recorded.
 void check_apart(const Tensor& t, std::string_view what) {
-  check_defined(t);
+  check_defined(t, what);
   const Dispatcher* d = innermost_dispatcher();
   TOROID_USER_CHECK(
       !is_proxy(t) && (!d || d == eager_dispatcher()),
@@ -78,7 +80,7 @@ void install_members() {
 using namespace autograd;
 
 Tensor& Tensor::requires_grad_(bool value) {
-  check_defined(*this);
+  check_defined(*this, "requires_grad_()");
   TOROID_USER_CHECK(!value || has_gradient(dtype()),
                     "requires_grad_(): a tensor of {} has no gradients; only floats and complex numbers have", name_of(dtype()));
   if (impl_->proxy) {
@@ -92,7 +94,7 @@ Tensor& Tensor::requires_grad_(bool value) {
 }
 
 bool Tensor::is_leaf() const {
-  check_defined(*this);
+  check_defined(*this, "is_leaf()");
   return !requires_grad() || impl_->proxy || (impl_->grad && impl_->grad->asks);
 }
 
@@ -156,7 +158,7 @@ HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) cons
 }
 
 Tensor Tensor::detach(Where where) const {
-  check_defined(*this);
+  check_defined(*this, "detach()");
   return ops::call1("detach", {*this}, where);
 }
 
