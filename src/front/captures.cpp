@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "front/taped_function.h"
 
 namespace toroid::front {
 namespace {
@@ -33,21 +34,25 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Captures::Captures(trace::Segment& s)
+Captures::Captures(trace::Segment& s, bool frozen)
     : device_(s.device),
       output_devices_(s.output_devices),
       reads_(std::move(s.reads)),
       elements_(std::move(s.elements)),
       stood_(WatchedReads::changes() - 1) {
-  for (auto& in : s.graph->inputs) {
+  const std::vector<size_t> written = frozen ? written_inputs(*s.graph) : std::vector<size_t>();
+  for (size_t i = 0; i < s.graph->inputs.size(); ++i) {
+    const graph::Input& in = s.graph->inputs[i];
     if (!in.data.defined()) continue;
     tensors_.push_back(in.data);
     names_.push_back(in.name);
+    if (frozen && !std::count(written.begin(), written.end(), i)) frozen_.add(in.data);
   }
+  frozen_.settle();
 }
 
 bool Captures::stand() const {
-  if (!elements_stand()) return false;
+  if (!elements_stand() || !frozen_stand()) return false;
   const uint64_t now = WatchedReads::changes();
   if (stood_.load(std::memory_order_acquire) == now) return true;
   if (!reads_.stand()) return false;

@@ -13,8 +13,8 @@ namespace toroid::front {
 
 class Captures {
  public:
-  // Of a trace that has ended, without its reads, which come here.
-  explicit Captures(trace::Segment& s);
+  // Of a trace that has ended, without its reads, which come here. frozen: what is compiled holds what the elements are now.
+  explicit Captures(trace::Segment& s, bool frozen = false);
 
   // One for each input of the graph that is bound to a tensor, in the graph's order.
   std::span<const Tensor> tensors() const { return tensors_; }
@@ -23,6 +23,8 @@ class Captures {
   bool stand() const;
   // Whether the elements that the function has read as numbers are what they were.
   bool elements_stand() const { return elements_.stand(); }
+  // Whether nobody but the program has written to frozen tensors since, as load_state() does.
+  bool frozen_stand() const { return frozen_.stand(); }
   // Why a program made for these cannot run on those of a later trace with the same text: the first that has another dtype, size, stride
   // or device, "captured tensor 0 (captured) was f32[2], is f32[3]". Empty: it can.
   std::string difference(const Captures& now) const;
@@ -38,7 +40,7 @@ class Captures {
   Device device_;
   std::vector<Device> output_devices_;
   WatchedReads reads_;
-  ElementReads elements_;
+  ElementReads elements_, frozen_;
   mutable std::atomic<uint64_t> stood_;  // WatchedReads::changes() when the variables last stood; another number at first
 };
 

@@ -345,7 +345,7 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
   bool broken = false;
   trace::Segment s = retrace(c, policies, &broken);
   if (broken) return run_segment(std::move(s));
-  auto captures = std::make_shared<const Captures>(s);
+  auto captures = std::make_shared<const Captures>(s, now->options.get(options::kFreezing));
   if (auto e = add(c, std::move(s), std::move(captures), std::move(policies), now)) {
     remember();
     return run(*e, c);
@@ -377,8 +377,8 @@ std::shared_ptr<const Entry> Function::State::returned(const std::string& text, 
                                                        const front::OptionsNow& now) {
   std::lock_guard lock(mutex);
   const auto fits = [&](auto& e) {
-    return e->program && e->text == text && e->captures->difference(captures).empty() && e->matches(c, now) &&
-           !(e->writes && e->memory_is_shared(c));
+    return e->program && e->text == text && e->captures->frozen_stand() && e->captures->difference(captures).empty() &&
+           e->matches(c, now) && !(e->writes && e->memory_is_shared(c));
   };
   const auto at = std::find_if(replaced.rbegin(), replaced.rend(), fits);
   if (at == replaced.rend()) return nullptr;
@@ -401,7 +401,7 @@ std::vector<Tensor> Function::State::refresh(const std::shared_ptr<const Entry>&
     return run_segment(std::move(s));
   }
   const std::string text = graph::to_string(*s.graph);
-  const auto captured = std::make_shared<const Captures>(s);
+  const auto captured = std::make_shared<const Captures>(s, now->options.get(options::kFreezing));
   if (const auto before = text == stale->text ? nullptr : returned(text, *captured, c, *now)) {
     auto again = std::make_shared<Entry>(*before);
     again->captures = captured;
@@ -419,6 +419,8 @@ std::vector<Tensor> Function::State::refresh(const std::shared_ptr<const Entry>&
   if (why.empty() && text != stale->text)
     why = fmt::format("{} have changed: {}", reads_others ? "numbers that the function reads from captured tensors" : "captured variables",
                       front::first_difference(stale->text, text));
+  if (why.empty() && !stale->captures->frozen_stand())
+    why = "tensors that the compiled code holds as they were (option freezing) have been written, as by load_state() or an optimizer";
   if (why.empty() && e->writes && e->memory_is_shared(c)) why = "an argument shares memory with a captured tensor that the function writes";
   if (why.empty()) {
     const auto others = stale->captures->exchanged(*e->captures);

@@ -430,6 +430,29 @@ void Tracer::break_graph(const std::string& reason) {
   start_segment();
 }
 
+// Tensors that the function has made, has written to, and leaves to nobody: each call begins with what they held when they were made. What
+// somebody else has (a variable outside of the function, its own static ones) keeps what is written to it.
+void Tracer::renew_own_tensors() {
+  for (size_t i = arguments_; i < lifted_.size(); ++i) {
+    const Tensor& original = lifted_[i].original;
+    graph::Value* const made = graph_->inputs[i].value;
+    constexpr long kOwn = 2;  // the handles of lifted_ and of the graph's input
+    if (graph_->inputs[i].kind == graph::InputKind::User || !written_.count(original.impl()->storage.get())) continue;
+    if (original.shared_impl().use_count() > kOwn || original.impl()->storage.use_count() > 1) continue;
+    const Tensor copy = recorder_->call(ops::get("clone"), {lifted_[i].stand_in, std::monostate{}}, std::source_location::current()).at(0);
+    auto* const fresh = static_cast<graph::Value*>(copy.impl()->proxy);
+    const auto renew = [&](graph::Value*& v) { v = v == made ? fresh : v; };
+    for (size_t n = 0; n + 1 < graph_->nodes.size(); ++n)
+      for (graph::NodeArg& a : graph_->nodes[n]->args) {
+        if (auto* v = std::get_if<graph::Value*>(&a)) renew(*v);
+        if (auto* list = std::get_if<std::vector<graph::Value*>>(&a)) std::for_each(list->begin(), list->end(), renew);
+      }
+    for (graph::Output& o : graph_->outputs) renew(o.value);
+    std::rotate(graph_->nodes.begin(), graph_->nodes.end() - 1, graph_->nodes.end());
+    written_.erase(original.impl()->storage.get());
+  }
+}
+
 Segment Tracer::finish(std::vector<Tensor> results) {
   std::vector<Device> devices;
   for (auto& r : results) {
@@ -439,6 +462,7 @@ Segment Tracer::finish(std::vector<Tensor> results) {
     graph_->outputs.push_back(std::move(o));
   }
   results.clear();
+  renew_own_tensors();
   for (auto& l : lifted_) l.stand_in = Tensor();
   for (auto& [weak, value] : issued_) {
     auto t = weak.lock();

@@ -95,6 +95,7 @@ class Tracer : public Dispatcher, public ElementReader, public graph::Outside {
   Expr new_size(int64_t size, const SizePolicy& policy, const std::string& what);
   void runs_on(const Device& device);
   void note_written(const Tensor& t);
+  void renew_own_tensors();
   void note_guards(const std::string& place);
   void noting_guards(const std::string& place, const std::function<void()>& record);
   void decide_written_views();

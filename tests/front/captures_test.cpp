@@ -8,6 +8,7 @@
 
 #include "errors.h"
 #include "front/harness.h"
+#include "toroid/autograd.h"
 #include "toroid/control_flow.h"
 #include "toroid/grad.h"
 #include "toroid/nn.h"
@@ -60,6 +61,50 @@ TEST(Captures, FrozenOnesAreCompiledAnew) {
   b = two(10);
   EXPECT_EQ(f(two(1)).to_vector()[0], 11);
   EXPECT_EQ(f.report().compiles, 2);
+}
+
+// Folded, arranged for a product, and as it is: what compiled code holds of frozen tensors follows what operations write to them.
+TEST(Captures, FrozenOnesThatAreWrittenAreCompiledAnew) {
+  nn::Linear a(3, 80), b(80, 2);
+  const auto forward = [&](const Tensor& x) { return b.forward(relu(a.forward(x))) + sum(exp(b.weight)) + a.bias[0] * 2; };
+  auto f = compile(forward, {.fullgraph = true, .options = {{"freezing", "1"}}});
+  const Tensor x = Tensor::of({.1, .2, .3, .4, .5, .6}, {2, 3});
+  const auto expect_now = [&](int64_t compiles) {
+    const auto want = forward(x).to_vector(), got = f(x).to_vector();
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4 * std::abs(want[i])) << compiles;
+    EXPECT_EQ(f.report().compiles, compiles);
+  };
+  expect_now(1);
+  expect_now(1);
+  nn::Linear other_a(3, 80), other_b(80, 2);
+  a.load_state(other_a.state()), b.load_state(other_b.state());
+  expect_now(2);
+  {
+    const NoGrad writes;
+    Tensor first = a.bias[0];
+    first += 1;
+  }
+  expect_now(3);
+  {
+    const NoGrad writes;
+    copy_(b.weight, b.weight * 0.5);
+  }
+  expect_now(4);
+  expect_now(4);
+  EXPECT_TRUE(contains(f.report().recompile_reasons.back(), "(option freezing) have been written")) << f.report().recompile_reasons.back();
+}
+
+// What the function itself writes to is not frozen.
+TEST(Captures, FrozenOnesBesideACounter) {
+  Tensor count = two(0), w = two(3);
+  auto f = compile(
+      [&](const Tensor& x) {
+        count += 1;
+        return x * w + count;
+      },
+      {.options = {{"freezing", "1"}}});
+  for (int i = 1; i <= 3; ++i) EXPECT_EQ(f(two(1)).to_vector()[0], 3 + i);
+  EXPECT_EQ(f.report().compiles, 1);
 }
 
 TEST(Captures, ContainersUndefinedTensorsAndSwapsAreSeen) {
