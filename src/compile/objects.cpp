@@ -78,7 +78,10 @@ Objects compile_kernels(Sent in, const Job& job, CompileReport& report) {
   for (auto* k : kernels) {
     files.push_back(k->name + "_" + hash_text(k->source).hex().substr(0, 8) + job.target->file_ending());
     const std::filesystem::path replacement = std::filesystem::path(edited) / files.back();
-    if (!edited.empty() && std::filesystem::exists(replacement)) k->source = read_file(replacement);
+    if (!edited.empty() && std::filesystem::exists(replacement)) {
+      k->source = read_file(replacement);
+      owners[requests.size()] = replacement.string() + " (option kernel_dir)";
+    }
     requests.push_back({.source = k->source, .isa = job.target->facts().isa});
   }
   std::vector<jit::Artefact> artefacts = compile_all(requests, owners, job.compile_threads);

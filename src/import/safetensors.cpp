@@ -87,9 +87,10 @@ std::vector<TensorRecord> parse_safetensors(std::span<const std::byte> file, std
   uint64_t header = 0;
   TOROID_USER_CHECK(file.size() >= 8, "{}: not a safetensors file: {} bytes are too few", source, file.size());
   std::memcpy(&header, file.data(), 8);
-  const bool is_archive = std::memcmp(file.data(), "PK\x03\x04", 4) == 0;
-  TOROID_USER_CHECK(!is_archive,
-                    "{}: an archive, as torch.save writes, and not a safetensors file; write the weights in PyTorch by "
+  // An archive, or before PyTorch 1.6 what Python's pickle writes.
+  const bool is_saved = std::memcmp(file.data(), "PK\x03\x04", 4) == 0 || std::memcmp(file.data(), "\x80\x02\x8a\x0a", 4) == 0;
+  TOROID_USER_CHECK(!is_saved,
+                    "{}: a file as torch.save writes it, and not a safetensors file; write the weights in PyTorch by "
                     "safetensors.torch.save_file(net.state_dict(), path)",
                     source);
   TOROID_USER_CHECK(header <= kMaxHeader && header <= file.size() - 8,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "backend/backend.h"
 #include "base/files.h"
@@ -11,6 +12,7 @@
 #include "front/compile_model.h"
 #include "graph/pass.h"
 #include "lower/lowering.h"
+#include "temp_folder.h"
 
 namespace toroid::target {
 namespace {
@@ -108,6 +110,19 @@ TEST(Passes, TheDebugFolderHoldsWhatEachMade) {
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(test::contains(names, "_graph_dce.txt")) << names;
   EXPECT_TRUE(test::contains(names, "_program_fuse.txt")) << names;
+}
+
+TEST(Passes, AnEditedKernelThatIsWrongIsNamed) {
+  const test::TempFolder debug, edited;
+  front::compile_model(graph::parse(kText), {.options = {{"compile_debug", "1"}, {"debug_dir", debug.path.string()}}});
+  std::string name;
+  for (auto& file : std::filesystem::recursive_directory_iterator(debug.path))
+    if (file.path().parent_path().filename() == "kernels") name = file.path().filename().string();
+  std::ofstream(edited.path / name) << "this is no C";
+  const auto again = [&] { front::compile_model(graph::parse(kText), {.options = {{"kernel_dir", edited.path.string()}}}); };
+  const std::string what = test::user_error(again);
+  EXPECT_TRUE(test::contains(what, (edited.path / name).string() + " (option kernel_dir): the text of its kernel does not compile"))
+      << what;
 }
 
 bool break_program(program::Program& p, PassContext&) {

@@ -145,8 +145,9 @@ std::vector<Tensor> pad(const CallReader& c) {
   if (mode == "constant") return {call1("constant_pad_nd", {self, widths, c.has("value") ? c.at("value") : Arg<Tensor>(0.0)})};
   if (mode == "circular") return {call1("_pad_circular", {self, widths})};
   size_t dims = widths.size() / 2;
-  TOROID_USER_CHECK((mode == "reflect" || mode == "replicate") && dims >= 1 && dims <= 3, "{}: mode \"{}\" with {} dimensions is not known",
-                    c.op().name, mode, dims);
+  TOROID_USER_CHECK(mode == "reflect" || mode == "replicate",
+                    "{}: mode is \"{}\"; it must be \"constant\", \"reflect\", \"replicate\" or \"circular\"", c.op().name, mode);
+  TOROID_USER_CHECK(dims >= 1 && dims <= 3, "{}: mode \"{}\" pads 1 to 3 dimensions, {} are given", c.op().name, mode, dims);
   return {call1((mode == "reflect" ? "reflection_pad" : "replication_pad") + std::to_string(dims) + "d", {self, widths})};
 }
 

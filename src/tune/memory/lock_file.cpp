@@ -28,6 +28,13 @@ bool is_word(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c != '"' && c != '\\'; });
 }
 
+// What another file has in a line may be no text.
+std::string printable(std::string text) {
+  constexpr size_t kMost = 300;
+  for (char& c : text) c = static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) > '~' ? '?' : c;
+  return text.size() > kMost ? text.substr(0, kMost) + " ..." : text;
+}
+
 // The words of one line.
 class Line {
  public:
@@ -35,7 +42,7 @@ class Line {
 
   template <class... A>
   [[noreturn]] void wrong(fmt::format_string<A...> f, A&&... a) const {
-    fail<UserError>("{}, line {}: {}", file_, number_, fmt::format(f, std::forward<A>(a)...));
+    fail<UserError>("{}, line {}: {}", file_, number_, printable(fmt::format(f, std::forward<A>(a)...)));
   }
   bool empty() const { return rest_.empty(); }
   std::string word(const char* what) {

@@ -68,6 +68,14 @@ TEST(LockFile, WhatIsWrongHasALine) {
   EXPECT_TRUE(contains(wrong("problem b2", "<<<<<<< HEAD"), "line 10: expected device or problem, found \"<<<<<<<\""));
   EXPECT_TRUE(contains(wrong("\n  kernels 77fe ratio 0.912\n", ""), "line 11: the file ends too early"));
   EXPECT_TRUE(contains(user_error([] { LockFile::parse(""); }), "ends too early"));
+  const std::string binary = user_error([] {
+    LockFile::parse(std::string("\x7f"
+                                "ELF\x02\0\0\x1b[31m",
+                                12) +
+                    std::string(1000, '\xff'));
+  });
+  EXPECT_TRUE(contains(binary, "another format") || binary.ends_with(" ...")) << binary;
+  EXPECT_TRUE(std::all_of(binary.begin(), binary.end(), [](char c) { return c >= ' ' && c <= '~'; })) << binary;
   LockFile f;
   EXPECT_TRUE(contains(user_error([&] { f.set("d", "p", {"a\nb", "w", "", 1}); }), "line ends"));
   EXPECT_TRUE(contains(user_error([&] { f.set("d", "two words", {"a", "w", "", 1}); }), "must be words"));
