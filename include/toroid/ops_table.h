@@ -127,6 +127,8 @@ Tensor special_sinc(const Tensor& self, Where where = Where::current());
 Tensor logit(const Tensor& self, std::optional<double> eps = {}, Where where = Where::current());
 // log(self / (1 - self)); with eps, self is clamped to [eps, 1 - eps] first.
 Tensor special_logit(const Tensor& self, std::optional<double> eps = {}, Where where = Where::current());
+// The gradient of logit: grad_output / (self * (1 - self)), and 0 where eps clamps self.
+Tensor logit_backward(const Operand& grad_output, const Operand& self, std::optional<double> eps = {}, Where where = Where::current());
 // -self.
 Tensor negative(const Tensor& self, Where where = Where::current());
 // The absolute value; of complex numbers the magnitude.
@@ -819,6 +821,8 @@ Tensor cross(const Tensor& self, const Tensor& other, std::optional<int64_t> dim
 Tensor vander(const Tensor& x, const std::optional<SymInt>& N = {}, bool increasing = false, Where where = Where::current());
 // The Vandermonde matrix of a vector's powers.
 Tensor linalg_vander(const Tensor& x, const std::optional<SymInt>& N = {}, Where where = Where::current());
+// The scalar product of vectors along dim, those of x conjugated.
+Tensor linalg_vecdot(const Tensor& x, const Tensor& y, int64_t dim = -1, Where where = Where::current());
 // The inverse of square matrices.
 Tensor linalg_inv(const Tensor& A, Where where = Where::current());
 // The inverse of square matrices.

@@ -107,6 +107,10 @@ std::vector<Drawn> RandomGenerator::binary() {
     case 7:
       return {rough(call1(chance(2) ? "addcmul" : "addcdiv", {bounded(a).t, bounded(b).t, call1("exp", {bounded(b).t})}))};
     case 8:
+      if (chance(2)) {  // between the limits, where it is steep
+        Tensor inside = call1("add.Tensor", {call1("mul.Tensor", {call1("sigmoid", {tame(as_float(b)).t}), 0.5}), 0.25});
+        return {rough(call1("logit_backward", {bounded(as_float(a)).t, inside}))};
+      }
       return {rough(call1("hypot", {tame(as_float(a)).t, bounded(b).t}))};
     default: {
       double lo = -1 + 0.5 * static_cast<double>(pick(3));

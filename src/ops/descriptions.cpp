@@ -12,7 +12,7 @@ using Row = std::pair<std::string_view, std::string_view>;
 constexpr Row kRows[] = {
 #include "ops/descriptions.inc"
 };
-static_assert(std::is_sorted(std::begin(kRows), std::end(kRows)));
+static_assert(std::is_sorted(std::begin(kRows), std::end(kRows)), "descriptions.inc is in the order of names (LC_ALL=C sort)");
 
 constexpr auto kNames = [] {
   std::array<std::string_view, std::size(kRows)> names;

@@ -222,6 +222,10 @@ Tensor logit(const Tensor& self, std::optional<double> eps, Where where) {
 Tensor special_logit(const Tensor& self, std::optional<double> eps, Where where) {
   return call1("special_logit", {self, optional(eps)}, where);
 }
+Tensor logit_backward(const Operand& grad_output, const Operand& self, std::optional<double> eps, Where where) {
+  need_tensor("logit_backward", grad_output, self);
+  return call1("logit_backward", {argument(grad_output), argument(self), optional(eps)}, where);
+}
 Tensor negative(const Tensor& self, Where where) {
   return call1("negative", {self}, where);
 }
@@ -1377,6 +1381,9 @@ Tensor vander(const Tensor& x, const std::optional<SymInt>& N, bool increasing, 
 }
 Tensor linalg_vander(const Tensor& x, const std::optional<SymInt>& N, Where where) {
   return call1("linalg_vander", {x, optional(N)}, where);
+}
+Tensor linalg_vecdot(const Tensor& x, const Tensor& y, int64_t dim, Where where) {
+  return call1("linalg_vecdot", {x, y, Expr(dim)}, where);
 }
 Tensor linalg_inv(const Tensor& A, Where where) {
   return call1("linalg_inv", {A}, where);

@@ -108,7 +108,7 @@ void Table::derive_inplace() {
   for (size_t i = 0; i < n; ++i) {
     const Op& op = rows_[i];
     if (!space_of(op.name).empty() || op.index_map || op.schema.params.empty() || op.schema.params[0].type != ParamType::Tensor ||
-        op.schema.params[0].list || op.schema.returns.size() != 1)
+        op.schema.params[0].list || op.schema.returns.size() != 1 || op.schema.find("self") > 0)  // gradients by self, which ATen has not
       continue;
     size_t dot = op.name.find('.');
     std::string name = op.name.substr(0, dot) + "_" + (dot == std::string::npos ? "" : op.name.substr(dot));

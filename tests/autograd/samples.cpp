@@ -281,6 +281,8 @@ std::vector<Sample> samples() {
   add("clamp", {x, -1.0, 1.0});
   for (const char* op : {"sin", "cos", "tanh", "exp", "sigmoid", "atan", "erf", "gelu"}) add(op, {x});
   for (const char* op : {"log", "sqrt", "rsqrt", "lgamma"}) add(op, {floats({3, 4}, 0.5, 2)});
+  add("logit_backward", {m, floats({4}, 0.2, 0.8)});
+  add("logit_backward", {m, Tensor::of({0.1, 0.3, 0.6, 1.2}, {4}, DType::F64), 0.25});
   add("pow.Tensor_Scalar", {floats({3, 4}, 0.5, 2), 2.5});
   add("pow.Tensor_Tensor", {floats({3, 4}, 0.5, 2), m});
   add("div.Tensor", {m, floats({4}, 0.5, 2)});
@@ -422,6 +424,8 @@ std::vector<Sample> composite_samples() {
   add("mean.dim", {x, list({0, 2}), true});
   add("pdist", {floats({4, 3}), 2.0});
   add("cosine_similarity", {x, floats({3, 4, 5}), Expr(1)});
+  add("linalg_vecdot", {x, floats({3, 1, 5}), Expr(1)});
+  add("linalg_vecdot", {complexes({2, 3}), complexes({2, 3})});
   add("nansum", {x, list({1})});
   add("dist", {x, floats({5}), 3.0});
   add("index_add", {x, Expr(1), integers({2}, {3, 0}), floats({3, 2, 5})});

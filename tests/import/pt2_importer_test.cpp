@@ -208,6 +208,19 @@ TEST(Pt2Importer, TakesFakeQuantization) {
   }
 }
 
+TEST(Pt2Importer, TakesScalarProductsAndLogitBackward) {
+  const Tensor x = Tensor::of({0.1, 0.5, 0.75}, {3});
+  Program p = scaled();
+  p.nodes = node("logit_backward.default",
+                 arg("grad_output", tensor_arg("x")) + "," + arg("self", tensor_arg("x")) + "," + arg("eps", R"({"as_float":0.25})"),
+                 tensor_arg("y"));
+  EXPECT_EQ(graph::interpret(*p.load(), std::span(&x, 1))[0].to_vector(), (std::vector<double>{0, 2, 4}));
+  p.nodes = node("linalg_vecdot.default",
+                 arg("x", tensor_arg("x")) + "," + arg("y", tensor_arg("x")) + "," + arg("dim", R"({"as_int":-1})"), tensor_arg("y"));
+  p.values = R"("x":)" + meta(int_size(3), 1) + R"(,"y":)" + meta("", 0);
+  EXPECT_NEAR(graph::interpret(*p.load(), std::span(&x, 1))[0].item(), 0.8225, 1e-6);
+}
+
 TEST(Pt2Importer, ListsAllUnknownOperationsWithNearNames) {
   Program p = scaled();
   p.nodes = node("mull.Tensor", arg("self", tensor_arg("x")), tensor_arg("a")) + "," +

@@ -117,6 +117,7 @@ TEST(OpenSizes, OfWhatIsMadeOfParts) {
                                       {"layer_norm", {numbers({3, 5}), list({5}), numbers({5}), numbers({5}), 1e-3}},
                                       {"group_norm", {numbers({2, 4, 5}), Expr(2), numbers({4}), numbers({4}), 1e-3}},
                                       {"cosine_similarity", {numbers({3, 4, 5}), numbers({3, 4, 5}), Expr(1)}},
+                                      {"linalg_vecdot", {numbers({3, 4, 5}), numbers({4, 1}), Expr(1)}},
                                       {"max_pool2d", {image, list({3, 2}), list({2, 2}), list({0, 0}), list({1, 1}), true}},
                                       {"avg_pool2d", {image, list({3, 2}), list({2, 3}), list({1, 0}), true}},
                                       {"std.correction", {numbers({3, 4}), list({1}), Expr(1), true}}})

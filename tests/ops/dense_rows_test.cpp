@@ -68,6 +68,26 @@ TEST_F(DenseRows, SumsWithProductsOfIntegersStayIntegers) {
 
 TEST_F(DenseRows, VandermondeTakesANumber) { expect_values(call1("linalg_vander", {Tensor::of({3}, {}), Expr(4)}), {1, 4}, {1, 3, 9, 27}); }
 
+TEST_F(DenseRows, ScalarProductsAlongADimension) {
+  const Tensor x = Tensor::of({1, 2, 3, 4, 5, 6}, {2, 3}), y = Tensor::of({1, -1, 2}, {3}), none = Tensor::full({2, 0}, 1);
+  expect_values(call1("linalg_vecdot", {x, y}), {2}, {5, 11});
+  expect_values(call1("linalg_vecdot", {x, y, Expr(0)}), {3}, {5, -7, 18});
+  expect_values(call1("linalg_vecdot", {Tensor::full({2, 1, 3}, 2), x, Expr(1)}), {2, 3}, {10, 14, 18, 10, 14, 18});
+  expect_values(call1("linalg_vecdot", {Tensor::of({2}, {}), Tensor::of({3}, {})}), {}, {6});
+  expect_values(call1("linalg_vecdot", {none, none}), {2}, {0, 0});
+  const Tensor z = call1("complex", {Tensor::of({1, 0}, {2}), Tensor::of({2, 3}, {2})}),
+               w = call1("complex", {Tensor::of({0, 2}, {2}), Tensor::of({1, 0}, {2})});
+  expect_values(call1("view_as_real", {call1("linalg_vecdot", {z, w})}), {2}, {2, -5});
+  const Tensor big = Tensor::full({2, 4}, 300, DType::F16), small = Tensor::full({4}, 0.25, DType::F16);
+  const Tensor sums = call1("linalg_vecdot", {big, small});
+  EXPECT_EQ(sums.dtype(), DType::F16);
+  expect_values(sums, {2}, {300, 300});
+  expect_values(call1("linalg_vecdot", {big, Tensor::of({300, -300, 0, 0}, {4}, DType::F16)}), {2}, {0, 0});  // 300 * 300 is no f16
+  EXPECT_THROW(call1("linalg_vecdot", {x, y, Expr(2)}), UserError);
+  EXPECT_THROW(call1("linalg_vecdot", {x, Tensor::of({1, 2, 3}, {3}, DType::F64)}), UserError) << "two dtypes";
+  EXPECT_THROW(call1("linalg_vecdot", {Tensor::of({1}, {1}, DType::I32), Tensor::of({1}, {1}, DType::I32)}), UserError);
+}
+
 TEST_F(DenseRows, IntegerProductsAreExact) {
   int64_t big = (int64_t{1} << 53) + 1;
   Tensor a = Tensor::empty({1, 1}, DType::I64), b = Tensor::of({1}, {1, 1}, DType::I64);

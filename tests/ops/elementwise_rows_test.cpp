@@ -81,6 +81,23 @@ TEST_F(ElementwiseRows, ClampWithEitherBoundAbsent) {
   EXPECT_THROW(run("clamp", {x}), UserError);
 }
 
+// PyTorch's values. An eps below 0 is none.
+TEST_F(ElementwiseRows, LogitBackward) {
+  const Tensor x = Tensor::of({-0.5, 0, 0.25, 0.5, 0.75, 1, 1.5, std::nan("")}, {8}), g = Tensor::full({8}, -3);
+  const auto expect = [&](const CallArgs& args, const Values& expected) {
+    const Values got = run("logit_backward", args);
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]))) << i << ": " << got[i];
+  };
+  const double nan = std::nan(""), inf = HUGE_VAL;
+  expect({g, x}, {nan, -inf, -16, -12, -16, -inf, nan, nan});
+  expect({g, x, -1.0}, {nan, -inf, -16, -12, -16, -inf, nan, nan});
+  expect({g, x, 0.25}, {0, 0, -16, -12, -16, 0, 0, nan});
+  expect({g, x, 0.0}, {0, -inf, -16, -12, -16, -inf, 0, nan});
+  EXPECT_EQ(evaluate(get("logit_backward"), {g, Tensor::of({1}, {1}, DType::F16)})[0].dtype(), DType::F32);
+  EXPECT_EQ(table().find("logit_backward_"), nullptr) << "a row of a gradient by self has no form in place";
+}
+
 // Against PyTorch's values. The scale is 0.5, and the levels 0 to 3 stand for -0.5 to 1.
 TEST_F(ElementwiseRows, FakeQuantization) {
   const double inf = HUGE_VAL;

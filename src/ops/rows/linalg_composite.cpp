@@ -115,6 +115,21 @@ std::vector<Tensor> default_cross(const CallReader& c) {
   fail<UserError>("cross: no dimension of the input has size 3");
 }
 
+// ---- scalar products ----
+
+// The sum over dim of conj(x) * y. Halves are multiplied and summed in f32, as dot is.
+std::vector<Tensor> vector_dot(const CallReader& c) {
+  Tensor x = c.tensor("x"), y = c.tensor("y");
+  const DType dtype = x.dtype();
+  TOROID_USER_CHECK(dtype == y.dtype(), "{}: x is {} and y is {}; expected one dtype, cast one of them", c.op().name, name_of(dtype),
+                    name_of(y.dtype()));
+  TOROID_USER_CHECK(is_float(dtype) || is_complex(dtype), "{}: elements must be floats or complex numbers, they are {}", c.op().name,
+                    name_of(dtype));
+  if (is_complex(dtype)) x = call1("conj_physical", {x});
+  Tensor products = mul(cast(x, compute_type(dtype)), cast(y, compute_type(dtype)));
+  return {cast(sum(products, {Expr(normal_dim(c.op(), c.integer("dim"), products.dim()))}), dtype)};
+}
+
 // Powers 0 ... n-1 of each number of a vector, as rows.
 std::vector<Tensor> vandermonde(const CallReader& c) {
   Tensor x = c.tensor("x");
@@ -216,6 +231,7 @@ void add_linalg_composite_rows(Table& t) {
     return {c.flag("increasing") ? powers : call1("flip", {powers, Sizes{Expr(-1)}})};
   });
   t.composite("linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor", vandermonde);
+  t.composite("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", vector_dot);
   add_plain_names(t);
   add_linalg_norm_rows(t);
 }

@@ -33,6 +33,14 @@ S logit_formula(F f) {
   return log(x / (1.0 - x));
 }
 
+// The gradient of logit. ATen takes an eps below 0 for none, and does not clamp then.
+S logit_backward_formula(F f) {
+  S x = f[1], slope = f[0] / (x * (1.0 - x));
+  const bool clamps = f.has("eps") && f.real("eps") >= 0;
+  S lo = lit(x, clamps ? f.real("eps") : 0), hi = 1.0 - lo;
+  return select((x < lo) | (x > hi), lit(x, clamps ? 0 : std::nan("")), slope);
+}
+
 // abs and angle of a complex tensor are real.
 void real_result_meta(MetaCall& c) {
   const TensorType& x = *c.tensor("self");
@@ -76,6 +84,7 @@ void add_elementary_rows(Table& t) {
   unary_rows(t, {"sinc", "special_sinc"}, Promote::Float, sinc_formula);
   for (const char* name : {"logit", "special_logit"})
     t.pointwise(fmt::format("{}(Tensor self, float? eps=None) -> Tensor", name), Promote::Float, logit_formula);
+  t.pointwise("logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor", Promote::Float, logit_backward_formula);
 }
 
 void add_sign_rows(Table& t) {
