@@ -294,9 +294,10 @@ auto compile_disable(F fn) {
 // Makes one dimension of t symbolic in every trace that takes it: one compile covers sizes min to max. Code that needs a fixed size, or a
 // narrower range, is then a UserError that names the line: with a min of 0 or 1 also code that broadcasts the dimension where it is 1. With
 // the min of 2 these sizes get code of their own. dim may be negative.
-void mark_dynamic(const Tensor& t, int64_t dim, int64_t min = 2, int64_t max = int64_t{1} << 60);
+void mark_dynamic(const Tensor& t, int64_t dim, int64_t min = 2, int64_t max = int64_t{1} << 60,
+                  Tensor::Where where = Tensor::Where::current());
 // Keeps a dimension (or all) of t out of automatic dynamic sizes.
-void mark_static(const Tensor& t, std::optional<int64_t> dim = std::nullopt);
+void mark_static(const Tensor& t, std::optional<int64_t> dim = std::nullopt, Tensor::Where where = Tensor::Where::current());
 
 // What compiled functions do at run time, for the whole process.
 enum class Stance {

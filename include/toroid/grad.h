@@ -19,15 +19,18 @@ namespace toroid {
 // tensor, zeros where the loss does not depend on it. fn may write to tensors in place, as batch normalization does; what it writes stays
 // written. It runs once, on stand-ins without elements: a read of a value (item()) is a UserError. UserError, too, for a result that is
 // not one float, for tensors that are no floats, and naming operation and line where an operation between them has no gradient.
-std::pair<Tensor, std::vector<Tensor>> value_and_gradients(const std::function<Tensor()>& fn, std::span<const Tensor> by);
-inline std::pair<Tensor, std::vector<Tensor>> value_and_gradients(const std::function<Tensor()>& fn, std::initializer_list<Tensor> by) {
-  return value_and_gradients(fn, std::span<const Tensor>(by.begin(), by.size()));
+std::pair<Tensor, std::vector<Tensor>> value_and_gradients(const std::function<Tensor()>& fn, std::span<const Tensor> by,
+                                                           Tensor::Where where = Tensor::Where::current());
+inline std::pair<Tensor, std::vector<Tensor>> value_and_gradients(const std::function<Tensor()>& fn, std::initializer_list<Tensor> by,
+                                                                  Tensor::Where where = Tensor::Where::current()) {
+  return value_and_gradients(fn, std::span<const Tensor>(by.begin(), by.size()), where);
 }
 
 // The results of fn(), and the product of `cotangents`, one a float result in their order and of its sizes, with fn's Jacobian by `by`
 // (a vector-Jacobian product). Otherwise as value_and_gradients.
 std::pair<std::vector<Tensor>, std::vector<Tensor>> vjp(const std::function<std::vector<Tensor>()>& fn, std::span<const Tensor> by,
-                                                        std::span<const Tensor> cotangents);
+                                                        std::span<const Tensor> cotangents,
+                                                        Tensor::Where where = Tensor::Where::current());
 
 namespace detail {
 inline const Tensor* tensor_or_null(const Tensor& t) { return &t; }

@@ -274,8 +274,8 @@ class Tensor {
   // Whether it asks for its gradient (a leaf), or follows from one that does.
   bool requires_grad() const;
   // Makes a leaf ask for its gradient, or no longer. UserError for dtypes without gradients, and (false) for what is no leaf: detach() it.
-  Tensor& requires_grad_(bool value = true);
-  Tensor& set_requires_grad(bool value) { return requires_grad_(value); }
+  Tensor& requires_grad_(bool value = true, Where where = Where::current());
+  Tensor& set_requires_grad(bool value, Where where = Where::current()) { return requires_grad_(value, where); }
   // Whether the user made it: nothing is remembered of how its elements came about.
   bool is_leaf() const;
   // Adds the gradient of this tensor by each leaf that requires gradients to grad() of the leaf. `gradient`: what a change of each element
@@ -285,16 +285,16 @@ class Tensor {
   // through what they share only where both retain_graph. Gradients of gradients: toroid/grad.h.
   void backward(const Tensor& gradient = {}, bool retain_graph = false, Where where = Where::current()) const;
   // What backward() has added up, of the sizes and dtype of this tensor; undefined where nothing was yet.
-  Tensor grad() const;
+  Tensor grad(Where where = Where::current()) const;
   // Puts a tensor of the same sizes, dtype and device in place of grad(), or, undefined, forgets it.
-  void set_grad(const Tensor& gradient) const;
-  void zero_grad() const { set_grad({}); }
+  void set_grad(const Tensor& gradient, Where where = Where::current()) const;
+  void zero_grad(Where where = Where::current()) const { set_grad({}, where); }
   // Lets backward() keep the gradient of what is no leaf, too. UserError for what does not require gradients.
-  void retain_grad() const;
+  void retain_grad(Where where = Where::current()) const;
   // backward() calls hook with the gradient of this tensor when all parts of it have come together, before it goes further or into grad();
   // where the hook returns a defined tensor, of the same sizes and dtype, that is the gradient from there on. Hooks are called in the order
   // in which they were registered. UserError for what does not require gradients.
-  HookHandle register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  HookHandle register_hook(std::function<Tensor(const Tensor&)> hook, Where where = Where::current()) const;
   // The same elements as a leaf that requires no gradients.
   Tensor detach(Where where = Where::current()) const;
 

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "graph/decided_views.h"
 #include "graph/pass.h"
+#include "ops/call_place.h"
 #include "tensor/grad_state.h"
 #include "toroid/grad.h"
 #include "toroid/tensor_notes.h"
@@ -168,14 +169,15 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
 
 namespace toroid {
 
-std::pair<Tensor, std::vector<Tensor>> value_and_gradients(const std::function<Tensor()>& fn, std::span<const Tensor> by) {
-  auto d = autograd::differentiated([&] { return std::vector<Tensor>{fn()}; }, by, std::nullopt);
+std::pair<Tensor, std::vector<Tensor>> value_and_gradients(const std::function<Tensor()>& fn, std::span<const Tensor> by,
+                                                           Tensor::Where where) {
+  auto d = ops::at_place(where, [&] { return autograd::differentiated([&] { return std::vector<Tensor>{fn()}; }, by, std::nullopt); });
   return {std::move(d.values[0]), std::move(d.gradients)};
 }
 
 std::pair<std::vector<Tensor>, std::vector<Tensor>> vjp(const std::function<std::vector<Tensor>()>& fn, std::span<const Tensor> by,
-                                                        std::span<const Tensor> cotangents) {
-  auto d = autograd::differentiated(fn, by, cotangents);
+                                                        std::span<const Tensor> cotangents, Tensor::Where where) {
+  auto d = ops::at_place(where, [&] { return autograd::differentiated(fn, by, cotangents); });
   return {std::move(d.values), std::move(d.gradients)};
 }
 

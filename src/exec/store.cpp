@@ -19,22 +19,25 @@ class ByContent {
   Plan rename(const Plan& plan) {
     Plan out = plan;
     for (auto& b : out.buffers)
-      if (!b.constant.empty()) b.constant = constant(b.constant, false);
+      if (!b.constant.empty()) b.constant = constant(b.constant, false, b.name);
     for (auto& in : out.inputs)
-      if (!in.constant.empty()) in.constant = constant(in.constant, in.mutated);
+      if (!in.constant.empty()) in.constant = constant(in.constant, in.mutated, in.name);
     for (auto& step : out.steps) {
       if (auto* l = std::get_if<Launch>(&step)) add(from_.kernels.at(l->kernel));
-      if (auto* c = std::get_if<LibraryCall>(&step); c && !c->constant.empty()) c->constant = constant(c->constant, false);
+      if (auto* c = std::get_if<LibraryCall>(&step); c && !c->constant.empty()) c->constant = constant(c->constant, false, c->name);
       for (auto& block : blocks_of(step)) block.plan = std::make_shared<const Plan>(rename(*block.plan));
     }
     return out;
   }
 
   Store finish() {
-    for (auto& [a, lo, hi, written] : places_)
-      for (auto& [b, from, to, other] : places_)
-        TOROID_USER_CHECK(!written || a == b || hi <= from || to <= lo || (theirs_.count(a) && theirs_.count(b)),
-                          "the program writes to memory that it also has as another constant; such a program cannot be stored");
+    for (auto& a : places_)
+      for (auto& b : places_)
+        TOROID_USER_CHECK(
+            !a.written || a.name == b.name || a.end <= b.begin || b.end <= a.begin || (theirs_.count(a.name) && theirs_.count(b.name)),
+            "the program writes to \"{}\", in whose memory \"{}\" lies, too; such a program cannot be stored: let the "
+            "function capture one tensor, and take views of it within",
+            a.label, b.label);
     return std::move(store_);
   }
 
@@ -44,11 +47,11 @@ class ByContent {
     store_.kernels.add(*k.object);
   }
 
-  std::string constant(const std::string& name, bool written) {
+  std::string constant(const std::string& name, bool written, const std::string& label) {
     const Tensor& t = from_.constants.at(name);
     const std::byte* const begin = t.raw_data();
     if (written || names_.find(name) == names_.end() || theirs_.count(name))
-      places_.push_back({name, begin, begin + extent_of(t) * static_cast<int64_t>(size_of(t.dtype())), written});
+      places_.push_back({name, label, begin, begin + extent_of(t) * static_cast<int64_t>(size_of(t.dtype())), written});
     auto [it, fresh] = names_.try_emplace(name);
     if (!fresh) return it->second;
     const Tensor here = moved(t, Device::cpu());
@@ -62,7 +65,7 @@ class ByContent {
   std::map<std::string, std::string> names_;
   const std::map<std::string, std::string>& theirs_;
   struct Place {
-    std::string name;
+    std::string name, label;
     const std::byte *begin, *end;
     bool written;
   };

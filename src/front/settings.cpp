@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "front/eager.h"
 #include "front/given_options.h"
+#include "ops/call_place.h"
 #include "tensor/tensor_impl.h"
 
 namespace toroid {
@@ -86,15 +87,19 @@ std::vector<std::pair<std::string, std::string>> compile_options() {
   return out;
 }
 
-void mark_dynamic(const Tensor& t, int64_t dim, int64_t min, int64_t max) {
-  TOROID_USER_CHECK(min >= 0 && min <= max, "mark_dynamic: the range {}..{} {}", min, max, min < 0 ? "begins below 0" : "is empty");
-  TOROID_USER_CHECK(
-      max >= 2, "mark_dynamic: the range {}..{} ends below 2; a dimension that is at most 1 is no open one, leave it unmarked", min, max);
-  int64_t top = max >= int64_t{1} << 60 ? sym::kInf - 1 : max;
-  front::mark(t, dim, {front::Mark::kDynamic, min, top});
+void mark_dynamic(const Tensor& t, int64_t dim, int64_t min, int64_t max, Tensor::Where where) {
+  ops::at_place(where, [&] {
+    TOROID_USER_CHECK(min >= 0 && min <= max, "mark_dynamic: the range {}..{} {}", min, max, min < 0 ? "begins below 0" : "is empty");
+    TOROID_USER_CHECK(
+        max >= 2, "mark_dynamic: the range {}..{} ends below 2; a dimension that is at most 1 is no open one, leave it unmarked", min, max);
+    const int64_t top = max >= int64_t{1} << 60 ? sym::kInf - 1 : max;
+    front::mark(t, dim, {front::Mark::kDynamic, min, top});
+  });
 }
 
-void mark_static(const Tensor& t, std::optional<int64_t> dim) { front::mark(t, dim, {front::Mark::kStatic, 2, 0}); }
+void mark_static(const Tensor& t, std::optional<int64_t> dim, Tensor::Where where) {
+  ops::at_place(where, [&] { front::mark(t, dim, {front::Mark::kStatic, 2, 0}); });
+}
 
 Stance set_stance(Stance s) { return front::stance.exchange(s); }
 

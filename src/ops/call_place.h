@@ -3,6 +3,9 @@
 
 #include <source_location>
 #include <string>
+#include <utility>
+
+#include "toroid/error.h"
 
 namespace toroid::ops {
 
@@ -27,5 +30,18 @@ class PlaceScope {
   const void* of_;
   const PlaceScope* before_;
 };
+
+// `what`, and behind it the place, unless it names one.
+std::string told_at(const std::source_location& where, std::string what);
+
+// Calls fn. What is wrong in the user's call is told with its place.
+template <class F>
+decltype(auto) at_place(const std::source_location& where, F&& fn) {
+  try {
+    return std::forward<F>(fn)();
+  } catch (const UserError& e) {
+    throw UserError(told_at(where, e.what()));
+  }
+}
 
 }  // namespace toroid::ops

@@ -79,18 +79,20 @@ void install_members() {
 
 using namespace autograd;
 
-Tensor& Tensor::requires_grad_(bool value) {
-  check_defined(*this, "requires_grad_()");
-  TOROID_USER_CHECK(!value || has_gradient(dtype()),
-                    "requires_grad_(): a tensor of {} has no gradients; only floats and complex numbers have", name_of(dtype()));
-  if (impl_->proxy) {
-    impl_->requires_grad = value;
+Tensor& Tensor::requires_grad_(bool value, Where where) {
+  return ops::at_place(where, [&]() -> Tensor& {
+    check_defined(*this, "requires_grad_()");
+    TOROID_USER_CHECK(!value || has_gradient(dtype()),
+                      "requires_grad_(): a tensor of {} has no gradients; only floats and complex numbers have", name_of(dtype()));
+    if (impl_->proxy) {
+      impl_->requires_grad = value;
+      return *this;
+    }
+    if (value == requires_grad()) return *this;
+    TOROID_USER_CHECK(value || is_leaf(), "requires_grad_(false) of a tensor that follows from others; take detach() of it");
+    leaf_state(*this).asks = value;
     return *this;
-  }
-  if (value == requires_grad()) return *this;
-  TOROID_USER_CHECK(value || is_leaf(), "requires_grad_(false) of a tensor that follows from others; take detach() of it");
-  leaf_state(*this).asks = value;
-  return *this;
+  });
 }
 
 bool Tensor::is_leaf() const {
@@ -99,7 +101,7 @@ bool Tensor::is_leaf() const {
 }
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, Where where) const {
-  check_apart(*this, "backward()");
+  ops::at_place(where, [&] { check_apart(*this, "backward()"); });
   const std::string place = ops::place_text(where);
   TOROID_USER_CHECK(
       requires_grad(),
@@ -118,34 +120,40 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph, Where where) co
   walk_back(edge_of(*this), std::move(seed), retain_graph);
 }
 
-Tensor Tensor::grad() const {
-  check_apart(*this, "grad()");
+Tensor Tensor::grad(Where where) const {
+  ops::at_place(where, [&] { check_apart(*this, "grad()"); });
   if (!impl_->grad) return {};
   std::lock_guard lock(impl_->grad->mutex);
   return impl_->grad->sum;
 }
 
-void Tensor::set_grad(const Tensor& gradient) const {
-  check_apart(*this, "set_grad()");
-  if (gradient.defined()) check_like(*this, gradient, "set_grad()");
+void Tensor::set_grad(const Tensor& gradient, Where where) const {
+  ops::at_place(where, [&] {
+    check_apart(*this, "set_grad()");
+    if (gradient.defined()) check_like(*this, gradient, "set_grad()");
+  });
   if (!gradient.defined() && !impl_->grad) return;
   GradState& s = state_of(*this);
   std::lock_guard lock(s.mutex);
   s.sum = gradient;
 }
 
-void Tensor::retain_grad() const {
-  check_apart(*this, "retain_grad()");
-  TOROID_USER_CHECK(requires_grad(), "retain_grad() of a tensor that does not require gradients");
+void Tensor::retain_grad(Where where) const {
+  ops::at_place(where, [&] {
+    check_apart(*this, "retain_grad()");
+    TOROID_USER_CHECK(requires_grad(), "retain_grad() of a tensor that does not require gradients");
+  });
   if (is_leaf()) return;
   const GradState& s = state_of(*this);
   s.edge.node->results[s.edge.result].retained = impl_->grad;
 }
 
-HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
-  check_apart(*this, "register_hook()");
-  TOROID_USER_CHECK(requires_grad(), "register_hook() of a tensor that does not require gradients");
-  TOROID_USER_CHECK(hook, "register_hook(): the hook is empty");
+HookHandle Tensor::register_hook(std::function<Tensor(const Tensor&)> hook, Where where) const {
+  ops::at_place(where, [&] {
+    check_apart(*this, "register_hook()");
+    TOROID_USER_CHECK(requires_grad(), "register_hook() of a tensor that does not require gradients");
+    TOROID_USER_CHECK(hook, "register_hook(): the hook is empty");
+  });
   auto made = std::make_shared<GradHook>(GradHook{std::move(hook)});
   GradState& s = state_of(*this);
   if (s.asks) {

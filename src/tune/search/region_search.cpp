@@ -365,7 +365,11 @@ bool RegionSearch::is_left_open(const Verdict& v) const {
 // v: of those that were timed.
 void RegionSearch::take(const Verdict& v, const Left& left) {
   const std::vector<size_t> timed = in_state(candidates_, State::Timed);
-  for (size_t k = 0; k < timed.size(); ++k) candidates_[timed[k]].now = v.candidates[k];
+  const auto ran = [](const Measured& m) { return m.rounds > 0 || m.ratio > 0; };
+  for (size_t k = 0; k < timed.size(); ++k) {
+    Measured& m = candidates_[timed[k]].now.emplace(v.candidates[k]);
+    if (!ran(m) && !m.failed && m.status.empty()) m.status = "not run: the budget was used before";
+  }
   if (!v.problem.empty()) {
     if (region_.sizes_seen)
       fail<EnvironmentError>("nothing computes {} on this machine; each choice, and why it does not:{}", region_.label, reasons());
@@ -373,8 +377,9 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
     return;
   }
   const std::vector<Measured> results = results_of(candidates_);
-  const bool none_ran = std::all_of(v.candidates.begin(), v.candidates.end(), [](auto& m) { return m.rounds == 0 && m.ratio == 0; });
-  if (none_ran && options_.budget_ms > 0) {  // it ended before a choice ran
+  // The default, which is the first, says nothing by itself where there are others.
+  const bool compared = std::any_of(v.candidates.begin() + (timed.size() > 1 ? 1 : 0), v.candidates.end(), ran);
+  if (!compared && options_.budget_ms > 0) {  // it ended before a choice ran
     add_rows(results);
     not_reached();
     if (shared_.memory) shared_.memory->remember(problem_, texts(), results, kernels_of(), decision(), false, terms_.text());
@@ -386,7 +391,7 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
   report_.winner = winner;
   report_.source = region_.sizes.empty() ? "timed" : "timed at " + exec::to_string(region_.sizes);
   if (!judged_.empty()) report_.source += "; " + judged_;
-  report_.noise = v.noise, report_.flip = v.flip, report_.regret = none_ran ? kInfinity : v.regret_bound;
+  report_.noise = v.noise, report_.flip = v.flip, report_.regret = compared ? v.regret_bound : kInfinity;
   report_.kernels = candidates_[winner].caller->name_kernels();
   report_.ratio = results[winner].ratio > 0 ? results[winner].ratio : 1;
   choice_ = candidates_[winner].caller->choice();
