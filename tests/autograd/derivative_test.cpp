@@ -18,8 +18,20 @@ class Derivatives : public ::testing::Test {
  protected:
   static constexpr int64_t kPoints = 48;
 
-  // Arguments that a row takes, in f64; nullopt for rows that take no floats.
-  static std::optional<CallArgs> arguments(const Op& op, std::mt19937& random) {
+  static bool is_optional_number(const Param& p) { return p.optional && p.type == ParamType::Float; }
+
+  // Lists of arguments that a row takes, in f64: without what is optional, and with all of it. None for rows that take no floats.
+  static std::vector<CallArgs> arguments(const Op& op, std::mt19937& random) {
+    std::vector<CallArgs> out;
+    for (bool all : {false, true}) {
+      const auto& params = op.schema.params;
+      if (all && std::none_of(params.begin(), params.end(), is_optional_number)) continue;
+      if (auto args = arguments(op, all, random)) out.push_back(std::move(*args));
+    }
+    return out;
+  }
+
+  static std::optional<CallArgs> arguments(const Op& op, bool all, std::mt19937& random) {
     CallArgs args;
     uint32_t bit = 1;
     for (const Param& p : op.schema.params) {
@@ -29,6 +41,8 @@ class Derivatives : public ::testing::Test {
         for (double& v : values) v = op.bool_operands & bit ? static_cast<double>(random() % 2) : draw(random);
         args.push_back(Tensor::of(values, std::vector<int64_t>{kPoints}, op.bool_operands & bit ? DType::Bool : DType::F64));
         bit <<= 1;
+      } else if (all && is_optional_number(p)) {
+        args.push_back(0.3);
       } else if (p.has_default && p.type != ParamType::Scalar) {
         args.push_back(p.default_value);
       } else if (p.type == ParamType::Scalar) {
@@ -76,30 +90,29 @@ TEST_F(Derivatives, AreTheSlopesOfTheirRows) {
   std::set<std::string> without;
   for (const Op& op : table().rows()) {
     if (!op.formula || op.inplace_of || is_straight_through(op)) continue;
-    const auto args = arguments(op, random);
-    if (!args) continue;
-    for (size_t param = 0; param < args->size(); ++param) {
-      auto* x = std::get_if<Tensor>(&(*args)[param]);
-      if (!x || x->dtype() != DType::F64) continue;
-      std::vector<double> got;
-      try {
-        got = derivative(op, *args, param);
-      } catch (const UserError&) {
-        without.insert(op.name + "." + op.schema.params[param].name);
-        continue;
+    for (const CallArgs& args : arguments(op, random))
+      for (size_t param = 0; param < args.size(); ++param) {
+        auto* x = std::get_if<Tensor>(&args[param]);
+        if (!x || x->dtype() != DType::F64) continue;
+        std::vector<double> got;
+        try {
+          got = derivative(op, args, param);
+        } catch (const UserError&) {
+          without.insert(op.name + "." + op.schema.params[param].name);
+          continue;
+        }
+        constexpr double kStep = 1e-5;
+        const auto above = moved_by(op, args, param, kStep), below = moved_by(op, args, param, -kStep);
+        const auto at = evaluate(op, args)[0].to_vector();
+        for (size_t i = 0; i < got.size(); ++i) {
+          const double slope = (above[i] - below[i]) / (2 * kStep);
+          const double bend = std::abs(above[i] - 2 * at[i] + below[i]) / kStep;  // of the slopes on both sides
+          if (!std::isfinite(slope) || std::abs(slope) > 1e3 || bend > 0.1 * (1 + std::abs(slope))) continue;  // a jump, or near a pole
+          EXPECT_NEAR(got[i], slope, 1e-4 * (1 + std::abs(slope) + std::abs(at[i])))
+              << op.name << " by " << op.schema.params[param].name << " at " << x->to_vector()[i];
+          ++checked;
+        }
       }
-      constexpr double kStep = 1e-5;
-      const auto above = moved_by(op, *args, param, kStep), below = moved_by(op, *args, param, -kStep);
-      const auto at = evaluate(op, *args)[0].to_vector();
-      for (size_t i = 0; i < got.size(); ++i) {
-        const double slope = (above[i] - below[i]) / (2 * kStep);
-        const double bend = std::abs(above[i] - 2 * at[i] + below[i]) / kStep;                               // of the slopes on both sides
-        if (!std::isfinite(slope) || std::abs(slope) > 1e3 || bend > 0.1 * (1 + std::abs(slope))) continue;  // a jump, or near a pole
-        EXPECT_NEAR(got[i], slope, 1e-4 * (1 + std::abs(slope) + std::abs(at[i])))
-            << op.name << " by " << op.schema.params[param].name << " at " << x->to_vector()[i];
-        ++checked;
-      }
-    }
   }
   EXPECT_GT(checked, 8000);
   // Orders and degrees of special functions, and polynomials that PyTorch does not differentiate either.
@@ -114,29 +127,29 @@ TEST_F(Derivatives, HaveDerivatives) {
   std::set<std::string> without;
   for (const Op& op : table().rows()) {
     if (!op.formula || op.inplace_of || is_straight_through(op)) continue;
-    const auto args = arguments(op, random);
-    if (!args) continue;
-    const Tensor result = evaluate(op, *args)[0], one = Tensor::full(std::vector<int64_t>{kPoints}, 1, DType::F64);
-    for (size_t param = 0; param < args->size(); ++param) {
-      auto* x = std::get_if<Tensor>(&(*args)[param]);
-      if (!x || x->dtype() != DType::F64) continue;
-      const size_t moved = param + 2;
-      try {
-        if (!derivative_arguments(CallReader(op, *args), param, result, one)) continue;  // 0 everywhere
-        // The whole first derivative as a call with nothing left out, so that its operand can be moved.
-        CallArgs first{one, std::monostate{}};
-        first.insert(first.end(), args->begin(), args->end());
-        const Op& row = derivative_row(op, param);
-        const auto at = evaluate(row, first)[0].to_vector(), second = derivative(row, first, moved);
-        const auto above = moved_by(row, first, moved, 1e-5), below = moved_by(row, first, moved, -1e-5);
-        for (size_t i = 0; i < second.size(); ++i) {
-          const double slope = (above[i] - below[i]) / 2e-5, bend = std::abs(above[i] - 2 * at[i] + below[i]) / 1e-5;
-          if (!std::isfinite(slope) || std::abs(slope) > 1e3 || bend > 0.1 * (1 + std::abs(slope))) continue;
-          EXPECT_NEAR(second[i], slope, 1e-3 * (1 + std::abs(slope) + std::abs(at[i]))) << row.name << " at " << x->to_vector()[i];
-          ++checked;
+    for (const CallArgs& args : arguments(op, random)) {
+      const Tensor result = evaluate(op, args)[0], one = Tensor::full(std::vector<int64_t>{kPoints}, 1, DType::F64);
+      for (size_t param = 0; param < args.size(); ++param) {
+        auto* x = std::get_if<Tensor>(&args[param]);
+        if (!x || x->dtype() != DType::F64) continue;
+        const size_t moved = param + 2;
+        try {
+          if (!derivative_arguments(CallReader(op, args), param, result, one)) continue;  // 0 everywhere
+          // The whole first derivative as a call with nothing left out, so that its operand can be moved.
+          CallArgs first{one, std::monostate{}};
+          first.insert(first.end(), args.begin(), args.end());
+          const Op& row = derivative_row(op, param);
+          const auto at = evaluate(row, first)[0].to_vector(), second = derivative(row, first, moved);
+          const auto above = moved_by(row, first, moved, 1e-5), below = moved_by(row, first, moved, -1e-5);
+          for (size_t i = 0; i < second.size(); ++i) {
+            const double slope = (above[i] - below[i]) / 2e-5, bend = std::abs(above[i] - 2 * at[i] + below[i]) / 1e-5;
+            if (!std::isfinite(slope) || std::abs(slope) > 1e3 || bend > 0.1 * (1 + std::abs(slope))) continue;
+            EXPECT_NEAR(second[i], slope, 1e-3 * (1 + std::abs(slope) + std::abs(at[i]))) << row.name << " at " << x->to_vector()[i];
+            ++checked;
+          }
+        } catch (const UserError&) {
+          without.insert(op.name + "." + op.schema.params[param].name);
         }
-      } catch (const UserError&) {
-        without.insert(op.name + "." + op.schema.params[param].name);
       }
     }
   }

@@ -47,11 +47,14 @@ Tensor values(DType dtype, int64_t n, int64_t first) {
   return to(Tensor::from_vector(out), dtype);
 }
 
-std::vector<int64_t> bits(const Tensor& t) { return to(t, DType::I64).to_vector<int64_t>(); }
+std::vector<int64_t> bits(const Tensor& t) { return to(t.to(Device::cpu()), DType::I64).to_vector<int64_t>(); }
 
 class WrappingIntegers : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(WrappingIntegers, AsByTheReference) {
+  const bool on_gpu = GetParam() == std::string("cuda");
+  if (on_gpu && cuda_device_count() == 0) GTEST_SKIP() << "there is no GPU";
+  const Device device = on_gpu ? Device::cuda() : Device::cpu();
   const auto all = [](const Tensor& x, const Tensor& y) {
     std::vector<Tensor> out;
     for (auto& [name, fn] : expressions()) out.push_back(fn(x, y));
@@ -59,18 +62,19 @@ TEST_P(WrappingIntegers, AsByTheReference) {
   };
   for (DType dtype : {DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64}) {
     CompileConfig config{.fullgraph = true, .dynamic = true};
-    config.options["isa"] = GetParam();
+    if (!on_gpu) config.options["isa"] = GetParam();
     auto compiled = compile(all, config), reference = compile(all, test::by_reference({.fullgraph = true, .dynamic = true}));
     for (int64_t n : {5, 16, 37}) {
       const Tensor x = values(dtype, n, 0), y = values(dtype, n, 3);
-      const auto got = compiled(x, y), want = reference(x, y);
+      const auto got = compiled(x.to(device), y.to(device)), want = reference(x, y);
       for (size_t i = 0; i < got.size(); ++i)
         EXPECT_EQ(bits(got[i]), bits(want[i])) << expressions()[i].first << " of " << n << " " << name_of(dtype);
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, WrappingIntegers, ::testing::Values("scalar", "avx2", "auto"));
+INSTANTIATE_TEST_SUITE_P(By, WrappingIntegers, ::testing::Values("scalar", "avx2", "auto", "cuda"),
+                         [](auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace toroid
