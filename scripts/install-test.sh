@@ -122,6 +122,9 @@ END
 cmake -S "$scratch/service" -B "$scratch/service/build" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/configure.log" 2>&1 &&
   cmake --build "$scratch/service/build" >"$scratch/build.log" 2>&1 || { cat "$scratch/configure.log" "$scratch/build.log"; exit 1; }
 [[ $("$scratch/service/build/service" "$scratch/m.tpk") == "$said" ]] || { echo "the program made with toroid::runtime says something else"; exit 1; }
+sed -i 's/COMPONENTS runtime/COMPONENTS runtimes/' "$scratch/service/CMakeLists.txt"
+said=$(cmake -S "$scratch/service" -B "$scratch/service/wrong" -DCMAKE_PREFIX_PATH="$scratch/prefix" 2>&1 || true)
+[[ $said == *'no component "runtimes"; it has "runtime"'* ]] || { echo "of a component that is not there CMake says: $said"; exit 1; }
 
 export TOROID_TUNE_ISOLATED=1  # both find toroid-tune-worker
 "$scratch/project/build/tuned"
