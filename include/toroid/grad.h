@@ -29,8 +29,7 @@ inline std::pair<Tensor, std::vector<Tensor>> value_and_gradients(const std::fun
 // The results of fn(), and the product of `cotangents`, one a float result in their order and of its sizes, with fn's Jacobian by `by`
 // (a vector-Jacobian product). Otherwise as value_and_gradients.
 std::pair<std::vector<Tensor>, std::vector<Tensor>> vjp(const std::function<std::vector<Tensor>()>& fn, std::span<const Tensor> by,
-                                                        std::span<const Tensor> cotangents,
-                                                        Tensor::Where where = Tensor::Where::current());
+                                                        std::span<const Tensor> cotangents, Tensor::Where where = Tensor::Where::current());
 
 namespace detail {
 inline const Tensor* tensor_or_null(const Tensor& t) { return &t; }

@@ -18,7 +18,7 @@ std::string call_error(std::string_view what, const Op& op, std::string_view pla
 }
 
 void fail_call(const UserError& e, const Op& op, const std::source_location& where) {
-  if (is_custom(op)) throw;  // what the operation's own function threw
+  if (is_custom(op)) fail<UserError>("{} (in {}, called at {})", e.what(), op.name, place_text(where));  // what its own function threw
   fail<UserError>("{}", call_error(e.what(), op, place_text(where)));
 }
 

@@ -17,7 +17,7 @@ std::string call_error(std::string_view what, const Op& op, std::string_view pla
 // the source line behind.
 [[noreturn]] void fail_call(const UserError& e, const Op& op, const std::source_location& where);
 
-// What call() returns, or its UserError by fail_call(). Errors of custom operations' own functions stay as they are.
+// What call() returns, or its UserError by fail_call(). What the functions of custom operations throw says in which it was, too.
 template <class F>
 auto checked_call(const Op& op, const std::source_location& where, F&& call) {
   try {

@@ -382,5 +382,15 @@ TEST(CustomOp, AGeneratorSeesTheDevice) {
   EXPECT_EQ(seen, (std::vector{Device::cpu(), Device::cuda()}));
 }
 
+// The line within the operation, and the operation with the line that calls it.
+TEST(CustomOp, ErrorsSayInWhichOperationTheyAre) {
+  static const auto both = custom_op("places::both", [](const Tensor& a, const Tensor& b) { return a + b; });
+  const auto call = [](int& line) { return test::user_error([&] { line = __LINE__, both(ones({2}), ones({3})); }); };
+  int line = 0;
+  const std::string error = call(line);
+  EXPECT_TRUE(test::contains(error, "sizes 2 and 3")) << error;
+  EXPECT_TRUE(test::contains(error, fmt::format("(in places::both, called at custom_op_test.cpp:{})", line))) << error;
+}
+
 }  // namespace
 }  // namespace toroid
