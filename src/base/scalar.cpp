@@ -434,6 +434,12 @@ Number load_number(const void* p, DType dtype) {
   fail<InternalError>("load of an unknown dtype");
 }
 
+std::complex<double> load_complex(const void* p, DType dtype) {
+  if (dtype == DType::C64) return read<std::complex<float>>(p);
+  if (dtype == DType::C128) return read<std::complex<double>>(p);
+  return load_number(p, dtype).as_double();
+}
+
 void store_number(void* p, DType dtype, const Number& value) {
   Number v = convert(value, dtype);
   switch (dtype) {

@@ -2,6 +2,7 @@
 // generators and template epilogues.
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -104,6 +105,8 @@ std::string to_string(const Number& v);
 
 // Element access on raw memory.
 Number load_number(const void* p, DType dtype);
+// Of any dtype: of a real one with no imaginary part.
+std::complex<double> load_complex(const void* p, DType dtype);
 void store_number(void* p, DType dtype, const Number& v);
 
 // Half-precision conversions, round to nearest even.

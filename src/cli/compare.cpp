@@ -32,23 +32,9 @@ std::string position_text(int64_t flat, const std::vector<int64_t>& sizes) {
   return "[" + out + "]";
 }
 
-Complex load(const std::byte* p, DType t) {
-  if (t == DType::C64) {
-    float v[2];
-    std::memcpy(v, p, sizeof v);
-    return {v[0], v[1]};
-  }
-  if (t == DType::C128) {
-    double v[2];
-    std::memcpy(v, p, sizeof v);
-    return {v[0], v[1]};
-  }
-  return load_number(p, t).as_double();
-}
-
 std::string value_text(const std::byte* p, DType t) {
   if (is_complex(t)) {
-    Complex v = load(p, t);
+    Complex v = load_complex(p, t);
     return fmt::format("{:.9g}{:+.9g}i", v.real(), v.imag());
   }
   if (is_float(t)) return fmt::format("{:.9g}", load_number(p, t).as_double());
@@ -76,7 +62,7 @@ double range_of(const Tensor& t) {
   const std::byte* p = t.raw_data();
   size_t step = size_of(t.dtype());
   for (int64_t i = 0; i < t.numel(); ++i, p += step) {
-    Complex v = load(p, t.dtype());
+    Complex v = load_complex(p, t.dtype());
     for (double x : {v.real(), v.imag()}) {
       if (!std::isfinite(x)) continue;
       lo = std::min(lo, x);
@@ -118,7 +104,7 @@ std::optional<std::string> compare(const Tensor& got_any, const Tensor& expected
     const std::byte *a = g + static_cast<size_t>(i) * step, *b = e + static_cast<size_t>(i) * step;
     bool same = std::memcmp(a, b, step) == 0;
     if (!same && !exact) {
-      Complex x = load(a, t), y = load(b, t);
+      Complex x = load_complex(a, t), y = load_complex(b, t);
       double bound = allowed(std::abs(y)), error = std::abs(x - y);
       same = agrees(x.real(), y.real(), bound) && agrees(x.imag(), y.imag(), bound);
       if (!same && std::isfinite(error) && error > worst) {

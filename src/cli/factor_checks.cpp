@@ -25,20 +25,6 @@ struct Matrix {
   const Complex& at(int64_t r, int64_t c) const { return values[static_cast<size_t>(r * columns + c)]; }
 };
 
-Complex load(const std::byte* p, DType t) {
-  if (t == DType::C64) {
-    float v[2];
-    std::memcpy(v, p, sizeof v);
-    return {v[0], v[1]};
-  }
-  if (t == DType::C128) {
-    double v[2];
-    std::memcpy(v, p, sizeof v);
-    return {v[0], v[1]};
-  }
-  return load_number(p, t).as_double();
-}
-
 // The matrices of a batched tensor; vectors become one row each.
 std::vector<Matrix> matrices(const Tensor& any, bool is_vector = false) {
   Tensor t = any.contiguous();
@@ -50,7 +36,7 @@ std::vector<Matrix> matrices(const Tensor& any, bool is_vector = false) {
   for (int64_t i = 0; i < count; ++i) {
     Matrix& m = out.emplace_back(rows, columns);
     for (auto& v : m.values) {
-      v = load(p, t.dtype());
+      v = load_complex(p, t.dtype());
       p += size_of(t.dtype());
     }
   }

@@ -45,20 +45,6 @@ struct Operand {
   std::vector<int64_t> strides;  // bytes, for the broadcast result sizes
 };
 
-std::complex<double> load_complex(const std::byte* p, DType t) {
-  if (t == DType::C64) {
-    float v[2];
-    std::memcpy(v, p, sizeof v);
-    return {v[0], v[1]};
-  }
-  if (t == DType::C128) {
-    double v[2];
-    std::memcpy(v, p, sizeof v);
-    return {v[0], v[1]};
-  }
-  return load_number(p, t).as_double();
-}
-
 void store_complex(std::byte* p, DType t, std::complex<double> v) {
   if (t == DType::C64) {
     float f[2] = {static_cast<float>(v.real()), static_cast<float>(v.imag())};
