@@ -5,6 +5,7 @@
 
 #include "errors.h"
 #include "toroid/autograd.h"
+#include "toroid/checkpoint.h"
 #include "toroid/compile.h"
 #include "toroid/control_flow.h"
 #include "toroid/grad.h"
@@ -161,10 +162,13 @@ TEST(SizesOfData, CompiledFunctionsComputeOrNameTheLine) {
       }
       const Differentiated taped = of_backward([&](const Tensor& x) { return f(x); }, input(0));
       named("backward()", taped.error);
+      if (error == kNone && want.error == kNone) EXPECT_EQ(taped.error, kNone) << text << ", which runs";
       if (taped.error == kNone && want.error == kNone) expect_near(taped, want, text);
       auto g = compile([&fn = fn](const Tensor& x) { return value_and_gradients([&] { return loss_of(fn, x); }, {x}); }, config);
       const Differentiated whole = of_function([&](const Tensor& x) { return g(x); }, input(0));
       named("value_and_gradients", whole.error);
+      if (std::string_view(text).starts_with("index_put(x, {x > 0}, ") && !test::contains(text, "picked"))
+        EXPECT_EQ(whole.error, kNone) << text << ", which keeps the sizes";
       if (whole.error == kNone && want.error == kNone) expect_near(whole, want, text);
     }
     const auto rows = [&fn = fn](const Tensor& t) { return sum(fn(unsqueeze(t, 0)).to(DType::F32)); };
@@ -187,6 +191,29 @@ TEST(SizesOfData, DrawsOnce) {
   EXPECT_EQ(rand({1}).item<double>(), next);
   EXPECT_NEAR(sum(gradients[0] * x).item<double>(), value.item<double>(), 1e-3) << "the function is linear in what is kept";
   EXPECT_GT(value.item<double>(), 0);
+}
+
+TEST(SizesOfData, WithinACheckpoint) {
+  Tensor x = Tensor::of({1, -2, 3}, {3});
+  x.requires_grad_();
+  checkpoint([&] { return sum(picked(x) * index(x, {x > 0})); }).backward();
+  EXPECT_EQ(x.grad().to_vector(), (std::vector<double>{2, 0, 6}));
+}
+
+// Regions are recorded before their values are known.
+TEST(SizesOfData, WithinRegions) {
+  for (auto& [text, fn] : functions()) {
+    const auto rows = [&fn = fn](const Tensor& t) { return sum(fn(unsqueeze(t, 0)).to(DType::F32)) + sum(t * t); };
+    const auto mapped = [&](const Tensor& x) { return map(rows, x); };
+    const Differentiated want = of_backward(mapped, input(0));
+    const auto eager = [&](const Tensor& x) { return value_and_gradients([&] { return loss_of(mapped, x); }, {x}); };
+    const auto compiled = [&](const Tensor& x) { return compile(eager)(x); };
+    for (auto& way : {std::function<std::pair<Tensor, std::vector<Tensor>>(const Tensor&)>(eager), {compiled}}) {
+      const Differentiated found = of_function(way, input(0));
+      EXPECT_TRUE(found.error == kNone || test::contains(found.error, "sizes_of_data_test.cpp:")) << text << "\n" << found.error;
+      if (found.error == kNone && want.error == kNone) expect_near(found, want, text);
+    }
+  }
 }
 
 TEST(SizesOfData, WritesOnce) {
