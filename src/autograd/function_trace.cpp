@@ -53,6 +53,16 @@ Tensor FunctionTrace::behind(const Tensor& t) {
   return around ? around->behind(t) : t;
 }
 
+std::optional<int64_t> FunctionTrace::usual_size(const std::string& symbol) {
+  auto* around = dynamic_cast<Outside*>(&below_);
+  return around ? around->usual_size(symbol) : std::nullopt;
+}
+
+void FunctionTrace::note_call(const std::string& call) {
+  last_call_ = call;
+  if (auto* around = dynamic_cast<Outside*>(&below_)) around->note_call(call);
+}
+
 std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
@@ -66,7 +76,8 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
     args = graph::without_history(std::move(args), [&](const Tensor& t) { return Recorder::call(ops::get("detach"), {t}, where).at(0); });
   }
   const Calling calling(op, where, calling_);
-  auto results = ops::checked_call(op, where, [&] { return Recorder::call(op, std::move(args), where); });
+  note_call(fmt::format("{} ({})", op.name, ops::place_text(where)));
+  auto results = ops::checked_call(op, where, [&] { return recorded(op, args, where); });
   if (written.defined()) return {written};
   for (auto& t : results) {
     if (!grad_mode && !writes && (is_float(t.dtype()) || is_complex(t.dtype())))
@@ -87,7 +98,9 @@ void FunctionTrace::note(sym::Guard g) {
   if (!sym::known(g) && !graph::states(graph().guards, g)) graph().guards.push_back(std::move(g));
 }
 
+// What data tells is unknown while the call is recorded that makes it, and forgotten afterwards.
 bool FunctionTrace::decide(const sym::Relation& r) {
+  if (has_elements()) return Recorder::decide(r);
   const bool truth = below_.decide(r);
   note(truth ? r : graph::opposite(r));
   return truth;
@@ -97,6 +110,7 @@ void FunctionTrace::require(const sym::Relation& r, const std::string& error) {
   const auto known = sym::known(r);
   if (known && !*known) fail<UserError>("{}", error);
   if (known) return;
+  if (has_elements()) return Recorder::require(r, error);
   // Around it the requirement stays with the program, and fails at later calls.
   below_.require(
       r, calling_ && !ops::is_custom(calling_->op) ? ops::call_error(error, calling_->op, ops::place_text(calling_->where)) : error);
@@ -104,6 +118,7 @@ void FunctionTrace::require(const sym::Relation& r, const std::string& error) {
 }
 
 int64_t FunctionTrace::specialize(const Expr& e) {
+  if (has_elements()) return Recorder::specialize(e);
   const int64_t value = below_.specialize(e);
   note({sym::Rel::Eq, e, value});
   return value;
@@ -131,13 +146,18 @@ void FunctionTrace::note_written(const Tensor& t) {
 
 void FunctionTrace::declare_symbols(const Expr& e) {
   sym::for_each_symbol(e, [&](const Expr& s) {
-    if (!graph().find_symbol(s.node()->name)) graph().symbols.push_back({s});
+    const std::string& name = s.node()->name;
+    if (graph().find_symbol(name)) return;
+    graph().symbols.push_back({s});
+    if (const auto size = usual_size(name)) set_hint(name, *size);
   });
 }
 
+// What an operation gives back as it was given, or a part of a composite has made, is kept already: held twice, it would look as if a
+// variable outside held it.
 Tensor FunctionTrace::keep(Tensor t, const Device& device) {
+  if (!made_.insert(t.impl()).second) return t;
   t.impl()->device = device;
-  made_.insert(t.impl());
   kept_.push_back(t);
   return t;
 }

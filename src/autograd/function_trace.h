@@ -33,6 +33,12 @@ class FunctionTrace : public graph::Recorder, public ElementReader, public graph
   Dispatcher& below() const { return below_; }
   std::vector<Expr> sizes_outside(const Tensor& t) override;
   Tensor behind(const Tensor& t) override;
+  std::optional<int64_t> usual_size(const std::string& symbol) override;
+  void note_call(const std::string& call) override;
+
+  // The elements of these tensors as what is recorded so far will compute them, with what that draws drawn from the process's stream.
+  // Nothing is written. Only where has_elements().
+  std::vector<Tensor> elements_of(std::span<const Tensor> tensors);
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;
@@ -47,8 +53,18 @@ class FunctionTrace : public graph::Recorder, public ElementReader, public graph
  protected:
   // t, as made here.
   Tensor keep(Tensor t, const Device& device);
+  // "slice.Tensor (m.cpp:7)": what was called last; empty: nothing yet.
+  const std::string& last_call() const { return last_call_; }
+  // Whether what is recorded can be computed at once: it runs eagerly when it has ended.
+  virtual bool has_elements() const;
+  // What a call has assumed of sizes since there were so many guards is told around it.
+  virtual void tell_guards(size_t since);
 
  private:
+  std::vector<Tensor> recorded(const ops::Op& op, const CallArgs& args, const std::source_location& where);
+  std::vector<Tensor> recorded_parts(const ops::Op& op, const CallArgs& args, const std::source_location& where);
+  void set_sizes_of_data(const ops::Op& op, const CallArgs& args, std::span<const Tensor> results, const std::source_location& where);
+  bool draws();
   void note_written(const Tensor& t);
   void declare_symbols(const Expr& e);
   void note(sym::Guard g);
@@ -69,6 +85,7 @@ class FunctionTrace : public graph::Recorder, public ElementReader, public graph
   const Calling* calling_ = nullptr;  // the call that is recorded, for errors
   ElementReader* const around_ = ElementReader::current();
   const std::string function_;
+  std::string last_call_;
   Device device_;
   std::unordered_set<const TensorImpl*> made_;
   std::vector<Tensor> kept_;  // so that no address of made_ is used again

@@ -132,7 +132,6 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
   refuse_kept(trace);
   refuse_sizes_of_data(g);
   graph::decide_written_views(g, [&](const sym::Relation& r, const std::string&) { return trace.decide(r); });
-  for (auto& guard : g.guards) below.require(guard, guard.is_requirement() ? guard.error : "sizes of a function that is differentiated");
   const graph::PassRow functionalize = graph::find_pass("functionalize");
   const auto functional = graph::run_passes(graph::clone(g), std::span(&functionalize, 1));
   const auto joint = differentiate(*functional, request);

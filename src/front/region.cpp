@@ -71,7 +71,7 @@ bool Region::is_own(const Expr& e) const {
   return own;
 }
 
-void Region::tell_guards() {
+void Region::tell_new_guards() {
   while (told_ < graph_->guards.size()) {
     const sym::Guard g = graph_->guards[told_++];
     if (is_own(g.a) || is_own(g.b)) continue;
@@ -91,7 +91,7 @@ auto Region::telling_guards(F&& f) {
   const bool is_part = std::exchange(telling_, true);
   const auto end = [&] {
     telling_ = is_part;
-    if (!is_part) tell_guards();
+    if (!is_part) tell_new_guards();
   };
   try {
     auto out = f();
@@ -113,7 +113,7 @@ void Region::record(const detail::RegionFunction& fn) {
     const DispatchScope scope(*this);
     results_ = fn(parameters_);
   }
-  tell_guards();
+  tell_new_guards();
   for (size_t i = 0; i < size(); ++i) {
     Tensor& t = results_.tensors[i];
     TOROID_USER_CHECK(t.defined(), "{} returns an undefined tensor as result {}", name_, i);
@@ -196,6 +196,9 @@ bool Region::decide(const sym::Relation& r) {
 void Region::require(const sym::Relation& r, const std::string& error) { Recorder::require({r.rel, usable(r.a), usable(r.b)}, error); }
 
 int64_t Region::specialize(const Expr& e) {
+  TOROID_USER_CHECK(!is_own(e),
+                    "after {}: the size {} depends on data, and {} needs it as a number. Use it as a SymInt, or read it outside",
+                    last_call(), sym::to_string(e), name_);
   return telling_guards([&] { return Recorder::specialize(usable(e)); });
 }
 

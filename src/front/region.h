@@ -43,13 +43,17 @@ class Region : public autograd::FunctionTrace {
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
 
+ protected:
+  bool has_elements() const override { return false; }  // its parameters have none
+  void tell_guards(size_t) override {}                  // all are told when the call has ended
+
  private:
   Region(std::string name, std::string_view name_in_text, Dispatcher& below, std::shared_ptr<graph::Graph> g);
   void know(Dispatcher& around);
   void know(const graph::Graph& around);
   void know_symbols(const graph::Graph& around);
   bool is_own(const Expr& e) const;
-  void tell_guards();
+  void tell_new_guards();
   template <class F>
   auto telling_guards(F&& f);
   void refuse_write(const ops::Op& op, const Tensor& written, const std::source_location& where);

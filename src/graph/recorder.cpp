@@ -11,6 +11,7 @@
 #include "graph/sharing.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
+#include "ops/open_number.h"
 #include "tensor/checkpoint_scope.h"
 
 namespace toroid::graph {
@@ -143,12 +144,32 @@ std::vector<TensorType> Recorder::inferred_types(const ops::Op& op, const CallAr
 std::vector<Tensor> Recorder::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
   const size_t guards = graph_.guards.size(), symbols = graph_.symbols.size();
   std::erase_if(required_, [&](size_t i) { return i >= guards; });  // which somebody else has taken back
-  try {
-    return record(op, std::move(args), where);
-  } catch (...) {
-    forget_call(guards, symbols);
-    throw;
+  for (;;) try {
+      return record(op, args, where);
+    } catch (const ops::OpenNumber& e) {
+      forget_call(guards, symbols);
+      if (!fix_number(args, e.size())) throw;
+    } catch (...) {
+      forget_call(guards, symbols);
+      throw;
+    }
+}
+
+// Puts the number that a size is at hand, which becomes a guard, in its place. False: no argument is that size, or nobody knows it.
+bool Recorder::fix_number(CallArgs& args, const Expr& size) {
+  std::vector<Expr*> places;
+  for (auto& a : args) {
+    if (auto* e = std::get_if<Expr>(&a); e && *e == size) places.push_back(e);
+    if (auto* list = std::get_if<std::vector<Expr>>(&a))
+      for (Expr& e : *list)
+        if (e == size) places.push_back(&e);
   }
+  bool hinted = true;
+  sym::for_each_symbol(size, [&](const Expr& s) { hinted = hinted && hints_.count(s.node()->name) > 0; });
+  if (places.empty() || !hinted) return false;
+  const int64_t number = specialize(size);
+  for (Expr* e : places) *e = number;
+  return true;
 }
 
 // What the operation required goes with it: it is refused either way. What was decided stays, as the error may depend on it, but for
@@ -169,7 +190,7 @@ void Recorder::forget_call(size_t guards, size_t symbols) {
                       graph_.guards.end());
 }
 
-std::vector<Tensor> Recorder::record(const ops::Op& op, CallArgs args, const std::source_location& where) {
+std::vector<Tensor> Recorder::record(const ops::Op& op, const CallArgs& args, const std::source_location& where) {
   // Who looks for the memory of a value sees views alone, so that a composite which may give (a view of) an argument is no node. What
   // draws random numbers stays one: whether it gives its argument is up to its flags.
   if (op.decompose && !op.inplace_of && (expand_ || (op.may_alias && !op.random))) {

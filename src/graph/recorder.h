@@ -47,7 +47,8 @@ class Recorder : public Dispatcher {
   Graph& graph() { return graph_; }
 
  private:
-  std::vector<Tensor> record(const ops::Op& op, CallArgs args, const std::source_location& where);
+  std::vector<Tensor> record(const ops::Op& op, const CallArgs& args, const std::source_location& where);
+  bool fix_number(CallArgs& args, const Expr& size);
   void forget_call(size_t guards, size_t symbols);
   std::vector<TensorType> result_types(const ops::Op& op, const CallArgs& args);
   std::vector<TensorType> inferred_types(const ops::Op& op, const CallArgs& args);

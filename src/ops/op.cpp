@@ -1,12 +1,19 @@
 #include "ops/op.h"
 
 #include "base/check.h"
+#include "ops/open_number.h"
 
 namespace toroid::ops {
 namespace {
 
 [[noreturn]] void wrong(const Op& op, std::string_view name, const char* expected) {
   fail<UserError>("{}: argument \"{}\" must be {}", op.name, name, expected);
+}
+
+[[noreturn]] void wrong_size(const Op& op, std::string_view name, const char* expected, const Expr& size) {
+  throw OpenNumber(fmt::format("{}: argument \"{}\" must be {} known when compiling, not the size {}; make that static", op.name, name,
+                               expected, sym::to_string(size)),
+                   size);
 }
 
 bool is_none(const auto& a) { return std::holds_alternative<std::monostate>(a); }
@@ -98,7 +105,7 @@ template <class T>
 int64_t ArgReader<T>::integer(std::string_view name) const {
   Expr e = expr(name);
   if (auto c = e.maybe_constant()) return *c;
-  wrong(*op_, name, "an integer that is known when compiling, not a symbolic size");
+  wrong_size(*op_, name, "an integer", e);
 }
 
 template <class T>
@@ -110,7 +117,7 @@ template <class T>
 std::vector<int64_t> ArgReader<T>::integers(std::string_view name) const {
   std::vector<int64_t> out;
   for (auto& e : exprs(name)) {
-    if (!e.is_const()) wrong(*op_, name, "a list of integers that are known when compiling, not symbolic sizes");
+    if (!e.is_const()) wrong_size(*op_, name, "integers", e);
     out.push_back(e.constant());
   }
   return out;
@@ -135,6 +142,7 @@ std::vector<double> ArgReader<T>::reals(std::string_view name) const {
 template <class T>
 Number ArgReader<T>::number(std::string_view name) const {
   if (auto n = as_number(at(name))) return *n;
+  if (auto* e = std::get_if<Expr>(&at(name))) wrong_size(*op_, name, "a real number", *e);
   wrong(*op_, name, "a real number that is known when compiling");
 }
 
@@ -259,7 +267,12 @@ std::vector<Expr> broadcast(MetaCall& c, const std::vector<Expr>& a, const std::
       r = x;
     else if (x == Expr(1))
       r = y;
-    else if (c.same(x, y))
+    else if (const bool none = x == Expr(0); none || y == Expr(0)) {
+      r = 0;  // of 0 and 1 elements there are none
+      const Expr& other = none ? y : x;
+      c.require({sym::Rel::Le, other, 1}, "{}: sizes {} and {} (dimension {} from the end) neither are equal nor is one of them 1",
+                c.op().name, sym::to_string(x), sym::to_string(y), i + 1);
+    } else if (c.same(x, y))
       r = x.is_const() ? x : y;
     else if (!x.is_const() && c.same(x, 1))
       r = y;

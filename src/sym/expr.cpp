@@ -169,9 +169,59 @@ bool join_div_mod(std::vector<Term>& terms) {
   return false;
 }
 
-bool has_remainders(std::span<const Term> terms) {
+// The place of the term of these factors; none: there is none but perhaps that at `except`.
+std::optional<size_t> find_term(const std::vector<Term>& terms, const Factors& factors, size_t except) {
+  for (size_t j = 0; j < terms.size(); ++j)
+    if (j != except && compare_factors(terms[j].factors, factors) == 0) return j;
+  return std::nullopt;
+}
+
+// x - min(x, y) = max(0, x - y) and max(x, y) - x = max(0, y - x): joins a choice, times `rest`, with the terms of its argument x. What is
+// behind the first element of a dimension has one form then, whether its length was limited first or subtracted first.
+bool join_choice(std::vector<Term>& terms, size_t choice, const Expr& rest, const Expr& x, const Expr& y, Kind kind) {
+  std::vector<size_t> gone{choice};
+  Expr constant = 0;
+  const Expr taken = rest * x;
+  for (auto& t : Terms(taken)) {
+    if (t.factors.empty()) {
+      constant = t.coef;
+      continue;
+    }
+    const auto at = find_term(terms, t.factors, choice);
+    if (!at || terms[*at].coef != times(t.coef, -1)) return false;
+    gone.push_back(*at);
+  }
+  const Expr joined = (kind == Kind::Min ? -rest * max(0, x - y) : rest * max(0, y - x)) + constant;
+  std::sort(gone.begin(), gone.end());
+  for (size_t i = gone.size(); i-- > 0;) terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(gone[i]));
+  const Terms of_joined(joined);
+  terms.insert(terms.end(), of_joined.begin(), of_joined.end());
+  return true;
+}
+
+// Returns whether it changed anything.
+bool join_choices(std::vector<Term>& terms) {
+  for (size_t i = 0; i < terms.size(); ++i)
+    for (size_t f = 0; f < terms[i].factors.size(); ++f) {
+      const Expr m = terms[i].factors[f];
+      if (m.kind() != Kind::Min && m.kind() != Kind::Max) continue;
+      Factors others = terms[i].factors;
+      others.erase(f);
+      Expr rest(terms[i].coef);
+      for (auto& o : others) rest = rest * o;
+      const auto& of = m.node()->args;
+      for (size_t k = 0; k < 2; ++k)
+        if (!of[k].is_const() && join_choice(terms, i, rest, of[k], of[1 - k], m.kind())) return true;
+    }
+  return false;
+}
+
+// Whether some terms may be joined though their factors differ.
+bool has_joints(std::span<const Term> terms) {
+  if (terms.size() < 2) return false;
   return std::any_of(terms.begin(), terms.end(), [](const Term& t) {
-    return std::any_of(t.factors.begin(), t.factors.end(), [](const Expr& f) { return f.kind() == Kind::Mod; });
+    return std::any_of(t.factors.begin(), t.factors.end(),
+                       [](const Expr& f) { return f.kind() == Kind::Mod || f.kind() == Kind::Min || f.kind() == Kind::Max; });
   });
 }
 
@@ -208,13 +258,13 @@ Expr make_poly(std::vector<Term> terms) {
       if (terms[merged - 1].coef == 0) --merged;
     }
     terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(merged), terms.end());
-    again = has_remainders(terms) && join_div_mod(terms);
+    again = has_joints(terms) && (join_div_mod(terms) || join_choices(terms));
   }
   return poly_of(std::move(terms));
 }
 
 // The same of terms that are in order, each with other factors.
-Expr poly_of_ordered(std::vector<Term> terms) { return has_remainders(terms) ? make_poly(std::move(terms)) : poly_of(std::move(terms)); }
+Expr poly_of_ordered(std::vector<Term> terms) { return has_joints(terms) ? make_poly(std::move(terms)) : poly_of(std::move(terms)); }
 
 // a + sign * b
 Expr sum_of(const Expr& a, const Expr& b, int64_t sign) {
@@ -312,6 +362,25 @@ std::optional<Expr> upper_expr(const Expr& e) {
   return total;
 }
 
+bool is_of_sizes(const Expr& e) {
+  bool all = true;
+  for_each_symbol(e, [&](const Expr& s) { all = all && is_size(*s.node()); });
+  return all;
+}
+
+// A lower bound of d, times a number above 0, without its first division of sizes by a number c: floor(x / c) is at most x / c, and at
+// least (x - c + 1) / c.
+std::optional<Expr> without_division(const Expr& d) {
+  for (auto& t : Terms(d)) {
+    if (t.factors.size() != 1 || t.factors[0].kind() != Kind::FloorDiv) continue;
+    const Expr &x = t.factors[0].node()->args[0], &c = t.factors[0].node()->args[1];
+    if (!c.is_const() || c.constant() <= 0 || !is_of_sizes(d)) continue;
+    const Expr others = d - t.factors[0] * t.coef;
+    return others * c + (t.coef < 0 ? x : x - c + 1) * t.coef;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 int64_t Expr::constant() const {
@@ -377,6 +446,7 @@ bool known_ge(const Expr& a, const Expr& b) {
     const Split s = split_multiple(d, f);
     if (s.rest == Expr(0)) return known_ge(s.quotient, 0);
   }
+  if (const auto lower = without_division(d)) return known_ge(*lower, 0);
   return false;
 }
 

@@ -166,6 +166,11 @@ Tensor Tracer::behind(const Tensor& t) {
   return found != lifted_by_impl_.end() && found->second < arguments_ ? lifted_[found->second].original : t;
 }
 
+std::optional<int64_t> Tracer::usual_size(const std::string& symbol) {
+  const auto found = origins_.find(symbol);
+  return found == origins_.end() ? std::nullopt : std::optional(found->second.hint);
+}
+
 int64_t Tracer::hint_of(const Expr& e) const {
   return sym::evaluate(e, [&](const sym::Node& s) {
     auto it = origins_.find(s.name);

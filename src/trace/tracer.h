@@ -65,6 +65,8 @@ class Tracer : public Dispatcher, public ElementReader, public graph::Outside {
   const graph::Graph& graph() const { return *graph_; }
   std::vector<Expr> sizes_outside(const Tensor& t) override;
   Tensor behind(const Tensor& t) override;
+  std::optional<int64_t> usual_size(const std::string& symbol) override;
+  void note_call(const std::string& call) override { last_place_ = call; }
   // A size with numbers in place of symbols that no input of the segment carries.
   Expr usable(const Expr& e) const;
 

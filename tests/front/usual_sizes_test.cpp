@@ -62,6 +62,30 @@ void expect_all(const std::vector<std::string>& sources, const std::string& what
   for (auto& s : sources) EXPECT_TRUE(contains(s, what)) << s << " has no " << what;
 }
 
+// x * w of two open sizes, which are taken for equal: not where the given inputs say otherwise.
+struct Broadcast : ModelFolder {
+  Broadcast() : ModelFolder(message()) {}
+  static Message message() {
+    const GraphParts parts{{node("Mul", {"x", "w"}, {"y"})},
+                           {value_info("x", {"n", "4"}), value_info("w", {"m", "4"})},
+                           {value_info("y", {"r", "4"})},
+                           {}};
+    return parts.model(17);
+  }
+};
+
+TEST(UsualSizes, GivenInputsSayWhatBroadcasts) {
+  const Broadcast file;
+  const std::string path = file.model().string();
+  const Tensor three = full({3, 4}, 2), one = full({1, 4}, 5);
+  EXPECT_NE(user_error([&] { Model::load(path).run({three, one}); }), "no error");
+  for (auto& inputs : {std::vector{three, one}, std::vector{one, three}, std::vector{three, three}, std::vector{zeros({0, 4}), one}}) {
+    const Tensor y = Model::load(path, inputs).run(inputs).at(0);
+    EXPECT_EQ(y.to_vector(), (inputs[0] * inputs[1]).to_vector());
+  }
+  EXPECT_EQ(Model::load(path, std::vector{three, three}).run({full({6, 4}, 2), full({6, 4}, 3)})[0].size(0), 6) << "open still";
+}
+
 TEST(UsualSizes, AnOnnxFileIsTunedAtThoseOfItsInputs) {
   const Product file;
   const ScopedOption off("cache_programs", "0");

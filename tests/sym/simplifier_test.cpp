@@ -55,6 +55,26 @@ TEST(Simplifier, MinimaAndMaxima) {
   check(max(j, s), s);
 }
 
+// What is behind the first elements of a dimension, however its length is written.
+TEST(Simplifier, WhatIsLeftOfASize) {
+  const Expr n = symbol("n", 0, 1000), m = symbol("m", 0, 1000);
+  check(n - min(1, n), max(0, n - 1));
+  check(max(0, n - min(1, n)), max(0, n - 1));
+  check(max(n, m) - m, max(0, n - m));
+  check(3 + n - min(n, m), 3 + max(0, n - m));
+  check(2 * t * n - 2 * t * min(n, m), 2 * t * max(0, n - m));
+  check(min(n + 1, m) - n, 1 - max(0, n + 1 - m));
+  EXPECT_EQ(known({Rel::Eq, n - min(n, 3), max(n - 3, 0)}), std::optional<bool>(true));
+}
+
+TEST(Simplifier, PartsAreNoLargerThanTheWhole) {
+  const Expr n = symbol("n", 0, 1000);
+  check(min(n, floor_div(n, 2)), floor_div(n, 2));
+  EXPECT_TRUE(known_ge(n, floor_div(n, 2) + floor_div(n, 3)));
+  EXPECT_TRUE(known_ge(2 * floor_div(n, 2) + 1, n));
+  EXPECT_FALSE(known_ge(floor_div(n, 2) + floor_div(n, 3), n));
+}
+
 TEST(Simplifier, WhatBoundsProve) {
   EXPECT_TRUE(known_lt(i, 12));
   EXPECT_FALSE(known_lt(i, 11));

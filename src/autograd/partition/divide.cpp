@@ -170,14 +170,40 @@ class Division {
       if (from.kind == Kind::Cotangent && planted(GradientBug::CotangentShifted)) index = index == 0 ? 1 : 0;
       if (from.kind == Kind::Saved) {
         index = saved_.size();
-        saved_.push_back(from.saved);
+        saved_.emplace_back(from.saved);
       }
       out_.inputs.push_back({from.kind, index});
       return false;
     });
     for (auto& s : g.symbols) s.unbacked = s.unbacked && !is_size_of_input(g, s.expr);
-    for (auto& s : g.symbols)
-      TOROID_USER_CHECK(!s.unbacked, "{}: its gradients need the size {}, which follows from data", joint_.name, sym::to_string(s.expr));
+    for (size_t i = 0; i < g.symbols.size(); ++i)
+      if (g.symbols[i].unbacked && !is_told_within(g, g.symbols[i].expr)) save_size(g, g.symbols[i]);
+  }
+
+  // A size that follows from data in the forward pass comes as that of a tensor without elements.
+  void save_size(Graph& backward, graph::Symbol& size) {
+    backward.add_input({DType::U8, {size.expr, 0}, {}}, graph::InputKind::User, "size");
+    size.unbacked = false;
+    out_.inputs.push_back({Kind::Saved, saved_.size()});
+    saved_.emplace_back(size.expr);
+  }
+
+  // Whether the first node that knows the size makes it, and is not given it.
+  static bool is_told_within(const Graph& g, const Expr& symbol) {
+    const auto is_of = [&](const Expr& e) { return sym::depends_on(e, symbol); };
+    const auto one_is = [&](const std::vector<Expr>& list) { return std::any_of(list.begin(), list.end(), is_of); };
+    const auto has = [&](const Value* v) { return one_is(v->type.sizes); };
+    for (auto& n : g.nodes) {
+      bool given = false;
+      graph::for_each_operand(*n, [&](const Value* v) { given = given || has(v); });
+      for (auto& a : n->args) {
+        if (auto* e = std::get_if<Expr>(&a)) given = given || is_of(*e);
+        if (auto* list = std::get_if<std::vector<Expr>>(&a)) given = given || one_is(*list);
+      }
+      if (given) return false;
+      if (std::any_of(n->results.begin(), n->results.end(), has)) return true;
+    }
+    return true;
   }
 
   static bool is_size_of_input(const Graph& g, const Expr& symbol) {
@@ -196,7 +222,10 @@ class Division {
       out.graph().outputs.push_back({o.value ? out.recorder().value_of(out.at(o.value)) : nullptr, o.literal, o.mutates});
     }
     if (planted(GradientBug::SavedShifted) && !saved_.empty()) std::rotate(saved_.begin(), saved_.begin() + 1, saved_.end());
-    for (const Value* v : saved_) out.graph().outputs.push_back({out.recorder().value_of(out.at(v)), {}, -1});
+    for (auto& s : saved_) {
+      const Tensor made = s.value ? out.at(s.value) : ops::call1("full", {std::vector<Expr>{s.size, 0}, Expr(0), DType::U8});
+      out.graph().outputs.push_back({out.recorder().value_of(made), {}, -1});
+    }
     auto made = without_dead(out.finish_without_outputs());
     const auto read = read_in(*made);
     std::erase_if(made->inputs,
@@ -209,7 +238,13 @@ class Division {
   std::vector<const Value*> cotangents_;
   std::unique_ptr<Graph> divided_;
   Partition partition_;
-  std::vector<const Value*> saved_;  // in the order of the backward pass's inputs
+  struct SavedResult {
+    explicit SavedResult(const Value* v) : value(v) {}
+    explicit SavedResult(const Expr& e) : size(e) {}
+    const Value* value = nullptr;  // of the joint graph
+    Expr size = 0;                 // where there is no value: one that follows from data
+  };
+  std::vector<SavedResult> saved_;  // in the order of the backward pass's inputs
   Divided out_;
 };
 

@@ -42,7 +42,7 @@ struct Divided {
 
 // joint: as `differentiate` makes it with cotangents and without seeds, or after passes. gradients: how many of its outputs, the last ones,
 // are gradients. Draws must be explicit (pass explicit_random), so that both passes may make the same numbers; the state that they are made
-// of is saved then. UserError where the backward pass needs a size that follows from data and that nothing saved has.
+// of is saved then. A size that follows from data, and that nothing saved has, is saved as that of a tensor without elements.
 Divided divide(const graph::Graph& joint, size_t gradients, const PartitionPolicy& policy);
 
 }  // namespace toroid::autograd

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "autograd/partition/keeping.h"
 #include "autograd/partition/min_cut.h"
@@ -91,15 +92,29 @@ class Partitioner {
     NodeSet repeatable;  // of those that are kept by default
   };
 
+  // The nodes that tell a size which follows from data: whichever pass asks for that, the forward pass gives it.
+  NodeSet nodes_that_tell_sizes() const {
+    NodeSet out;
+    std::set<std::string> told;
+    for (const Node* n : candidates_)
+      for (const Value* r : n->results)
+        for (auto& e : r->type.sizes) {
+          const auto* s = e.kind() == sym::Kind::Symbol ? g_.find_symbol(e.node()->name) : nullptr;
+          if (s && s->unbacked && told.insert(e.node()->name).second) out.insert(n);
+        }
+    return out;
+  }
+
   // What the outputs that follow from no seed need, and what has effects of its own.
   void find_needed() {
+    const NodeSet tell_sizes = nodes_that_tell_sizes();
     std::vector<bool> live(g_.values.size());  // by number
     for (const Value* v : outputs_)
       if (!v->producer || !behind_.count(v->producer)) live[number(v)] = true;
     for (size_t i = candidates_.size(); i-- > 0;) {
       const Node& n = *candidates_[i];
       const bool is_live = std::any_of(n.results.begin(), n.results.end(), [&](auto* r) { return live[number(r)]; });
-      if (!is_live && !effects_of(n).any()) continue;
+      if (!is_live && !effects_of(n).any() && !tell_sizes.count(&n)) continue;
       needed_.insert(&n);
       graph::for_each_operand(n, [&](const Value* v) { live[number(v)] = true; });
     }

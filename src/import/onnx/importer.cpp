@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "graph/bind.h"
 #include "import/onnx/builder.h"
 #include "import/onnx/tensors.h"
 #include "tensor/tensor_impl.h"
@@ -228,6 +229,22 @@ bool has_open_sizes(const GraphProto& graph) {
   });
 }
 
+// What the program assumes of open sizes, as that two of them are equal where they meet, must be so for the given inputs.
+void check_assumed(const graph::Graph& g, std::span<const Item> inputs) {
+  std::vector<const TensorType*> types;
+  for (auto& in : g.inputs)
+    if (in.kind == graph::InputKind::User) types.push_back(&in.value->type);
+  graph::BoundSymbols sizes;
+  size_t next = 0;
+  for (auto& item : inputs)
+    with_tensors(item, [&](const Tensor& t) {
+      const TensorType* type = next < types.size() ? types[next++] : nullptr;
+      if (type && type->dim() == t.dim()) graph::bind_sizes(sizes, *type, t.sizes());
+      return t;
+    });
+  graph::check_sizes(g, sizes);
+}
+
 }  // namespace
 
 void check_values(const ModelFile& file) {
@@ -245,6 +262,7 @@ std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file
   auto import = [&](bool fixed_sizes) {
     ModelImporter importer(file, inputs, fixed_sizes);
     auto graph = importer.run();
+    if (!fixed_sizes) check_assumed(*graph, inputs);
     if (for_these) *for_these = importer.for_these();
     return graph;
   };

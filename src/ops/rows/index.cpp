@@ -62,23 +62,28 @@ Cover<Type> type_cover(const Op& op, const std::vector<Type>& indices, int64_t r
       op, indices, rank, [](Type t) { return t->dtype; }, [](Type t) { return t ? std::optional<int64_t>(t->dim()) : std::nullopt; });
 }
 
-std::vector<Expr> indexed_sizes(MetaCall& c) {
+// What masks take stands in the last of the joint dimensions. Where indices of integers have more than one element there, the result has as
+// many, and the run checks that the masks take so many, or one.
+void join_masks(MetaCall& c, std::vector<Expr>& joint, const std::function<Expr()>& count) {
+  if (joint.empty()) joint.push_back(1);
+  if (c.same(joint.back(), 1)) joint.back() = count();
+}
+
+// count: how many elements masks take.
+std::vector<Expr> indexed_sizes(MetaCall& c, const std::function<Expr()>& count) {
   auto* self = c.tensor("self");
   auto indices = c.tensors("indices");
   auto cov = type_cover(c.op(), indices, self->dim());
   std::vector<Expr> joint;
-  Expr count = 0;
-  bool counted = false;
+  bool masked = false;
   for (Type i : indices) {
     if (!i) continue;
-    if (is_mask(i->dtype)) {
-      if (!counted) count = c.fresh_size();
-      counted = true;
-      joint = broadcast(c, joint, {count});
-    } else {
+    if (is_mask(i->dtype))
+      masked = true;
+    else
       joint = broadcast(c, joint, i->sizes);
-    }
   }
+  if (masked) join_masks(c, joint, count);
   for (size_t d = 0; d < cov.index_of.size(); ++d) {
     if (cov.index_of[d] < 0) continue;
     Type i = indices[static_cast<size_t>(cov.index_of[d])];
@@ -181,7 +186,7 @@ Positions indexed_positions(const KernelCall& c, bool in_runs) {
   return out;
 }
 
-void index_meta(MetaCall& c) { c.result(c.tensor("self")->dtype, indexed_sizes(c)); }
+void index_meta(MetaCall& c) { c.result(c.tensor("self")->dtype, indexed_sizes(c, c.fresh_size)); }
 void index_kernel(KernelCall& c) {
   Tensor self = c.tensor("self").contiguous();
   Positions p = indexed_positions(c, true);
@@ -199,7 +204,7 @@ void index_kernel(KernelCall& c) {
 }
 
 void index_put_meta(MetaCall& c) {
-  auto sizes = indexed_sizes(c);
+  auto sizes = indexed_sizes(c, [] { return Expr(1); });  // which nobody looks at
   auto* values = c.tensor("values");
   for (size_t d = 0; d + sizes.size() < values->sizes.size(); ++d)
     c.require_same(values->sizes[d], 1, "{}: values of {} dimensions for {} places", c.op().name, values->sizes.size(), sizes.size());
@@ -209,8 +214,8 @@ void index_put_meta(MetaCall& c) {
   const bool masked = std::any_of(indices.begin(), indices.end(), [](Type i) { return i && is_mask(i->dtype); });
   for (size_t k = 1; !masked && k <= std::min(sizes.size(), values->sizes.size()); ++k) {  // places of masks only the run tells
     const Expr &value = values->sizes[values->sizes.size() - k], &places = sizes[sizes.size() - k];
-    TOROID_USER_CHECK(value == Expr(1) || c.same(value, places), "{}: values of size {} for {} places", c.op().name, sym::to_string(value),
-                      sym::to_string(places));
+    if (!(value == Expr(1)))
+      c.require_same(value, places, "{}: values of size {} for {} places", c.op().name, sym::to_string(value), sym::to_string(places));
   }
   c.result(c.tensor("self")->dtype, c.tensor("self")->sizes);
 }

@@ -50,6 +50,12 @@ struct Term {
 
 Expr extent_of(const Term& t, char letter) { return extent(t.tensor, static_cast<int64_t>(t.letters.find(letter))); }
 
+// Of a letter that both have. Equal sizes are asked for first, so that an open one may be 1.
+Expr joint_extent(const Term& a, const Term& b, char letter) {
+  const Expr x = extent_of(a, letter), y = extent_of(b, letter);
+  return equal(x, y) || !equal(x, 1) ? x : y;
+}
+
 // The operand with dimensions in the order of `letters`; letters that it lacks get size 1.
 Tensor arrange(const Term& t, const std::string& letters) {
   Ints order;
@@ -86,8 +92,8 @@ Term contract(Term a, Term b, const std::string& keep) {
   for (char l : b.letters)
     if (a.letters.find(l) == std::string::npos) right.push_back(l);
   Sizes batch_sizes, inner_sizes, out;
-  for (char l : batch) batch_sizes.push_back(equal(extent_of(a, l), 1) ? extent_of(b, l) : extent_of(a, l));
-  for (char l : inner) inner_sizes.push_back(equal(extent_of(a, l), 1) ? extent_of(b, l) : extent_of(a, l));
+  for (char l : batch) batch_sizes.push_back(joint_extent(a, b, l));
+  for (char l : inner) inner_sizes.push_back(joint_extent(a, b, l));
   out = batch_sizes;
   auto flat = [&](const Term& t, const std::string& own, bool inner_last) {
     Sizes full = batch_sizes, own_sizes;

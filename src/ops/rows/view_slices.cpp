@@ -20,6 +20,8 @@ SliceRange slice_range(const Expr& size, const std::optional<Expr>& start, const
   auto clamped = [&](const Expr& e) {
     if (e.is_const() && (e.constant() >= sym::kInf || e.constant() <= -sym::kInf)) return e.constant() > 0 ? size : Expr(0);
     if (e.is_const() && e.constant() < 0) return sym::max(size + e, 0);
+    // One or two before the end: where that is negative, counting from the end leaves nothing, either.
+    if (const auto before = (size - e).maybe_constant(); before && (*before == 1 || *before == 2)) return sym::max(e, 0);
     return sym::min(sym::max(wrap_position(e, size), 0), size);
   };
   Expr from = start ? clamped(*start) : Expr(0);
