@@ -76,7 +76,7 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
     args = graph::without_history(std::move(args), [&](const Tensor& t) { return Recorder::call(ops::get("detach"), {t}, where).at(0); });
   }
   const Calling calling(op, where, calling_);
-  note_call(fmt::format("{} ({})", op.name, ops::place_text(where)));
+  if (!has_elements()) note_call(fmt::format("{} ({})", op.name, ops::place_text(where)));
   auto results = ops::checked_call(op, where, [&] { return recorded(op, args, where); });
   if (written.defined()) return {written};
   for (auto& t : results) {

@@ -81,7 +81,6 @@ bool FunctionTrace::draws() {
 
 std::vector<Tensor> FunctionTrace::elements_of(std::span<const Tensor> tensors) {
   graph::Graph& g = graph();
-  for (const Tensor& t : tensors) lift(t);
   for (const Tensor& t : tensors) g.outputs.push_back({value_of(lift(t)), {}, -1});
   auto computed = graph::clone(g);
   g.outputs.clear();

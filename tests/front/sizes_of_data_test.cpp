@@ -236,7 +236,7 @@ TEST(SizesOfData, GradientsOfGradients) {
   EXPECT_EQ(curvature(x).to_vector(), (std::vector<double>{12, 0, 36}));
 }
 
-// The mask becomes the indices of its true elements (numbers by PyTorch 2.6).
+// The mask becomes the indices of its true elements (numbers by PyTorch 2.15).
 TEST(SizesOfData, AMaskStandsBesideIntegers) {
   const Tensor x = reshape(arange(12).to(DType::F32), {3, 4}), rows = Tensor::of({1, 0, 1}, {3}) > 0;
   const auto i64 = [](std::initializer_list<double> v) { return Tensor::of(v, {v.size()}, DType::I64); };
