@@ -15,6 +15,12 @@
 #include "tensor/grad_state.h"
 
 namespace toroid::autograd {
+namespace {
+
+// Within a NoGrad of the function, what could have a gradient has none.
+bool loses_history(const Tensor& t) { return !grad_mode && (is_float(t.dtype()) || is_complex(t.dtype())); }
+
+}  // namespace
 
 FunctionTrace::~FunctionTrace() {
   for (auto& t : kept_)
@@ -69,8 +75,7 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
   auto results = ops::checked_call(op, where, [&] { return Recorder::call(op, std::move(args), where); });
   if (written.defined()) return {written};
   for (auto& t : results) {
-    if (!grad_mode && !writes && (is_float(t.dtype()) || is_complex(t.dtype())))
-      t = Recorder::call(ops::get("detach"), {t}, where).at(0);  // a NoGrad within the function
+    if (!writes && loses_history(t)) t = Recorder::call(ops::get("detach"), {t}, where).at(0);
     keep(t, device);
   }
   return results;
@@ -79,7 +84,9 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
 Tensor FunctionTrace::move(const Tensor& t, const Device& device, const std::source_location& where) {
   runs_on(t.device(), where);
   runs_on(device, where);
-  return keep(Recorder::call(ops::get("clone"), {lift(t), std::monostate{}}, where).at(0), device);
+  Tensor there = Recorder::call(ops::get("clone"), {lift(t), std::monostate{}}, where).at(0);
+  if (loses_history(there)) there = Recorder::call(ops::get("detach"), {there}, where).at(0);
+  return keep(there, device);
 }
 
 void FunctionTrace::note(sym::Guard g) {
@@ -135,9 +142,11 @@ void FunctionTrace::declare_symbols(const Expr& e) {
   });
 }
 
+// What an operation gives back as it was given, or a part of a composite has made, is kept already: held twice, it would look as if a
+// variable outside held it.
 Tensor FunctionTrace::keep(Tensor t, const Device& device) {
+  if (!made_.insert(t.impl()).second) return t;
   t.impl()->device = device;
-  made_.insert(t.impl());
   kept_.push_back(t);
   return t;
 }
