@@ -7,6 +7,7 @@
 #include "graph/writes.h"
 #include "ops/table.h"
 #include "toroid/autograd.h"
+#include "toroid/checkpoint.h"
 #include "toroid/control_flow.h"
 #include "toroid/custom_op.h"
 #include "toroid/grad.h"
@@ -269,7 +270,7 @@ std::vector<std::pair<const char*, std::function<std::vector<double>(const Loss&
   };
 }
 
-// The loss, computed by a region.
+// The loss, computed by a region, or by a part that is computed again.
 std::vector<std::pair<const char*, std::function<Loss(Loss)>>> regions() {
   return {
       {"cond",
@@ -455,6 +456,27 @@ TEST(ViewGradients, WhatIsKeptIsRefused) {
         leaf({2, 4}));
   });
   EXPECT_TRUE(contains(error, "keeps the result of reshape")) << error;
+}
+
+// Heads apart and together again, as attention is usually written.
+TEST(ViewGradients, OfAttentionWithContiguousHeads) {
+  const Tensor x = counting({2, 3, 4}) / 24, weight = (counting({12, 4}) - 20) / 48;
+  const auto loss = [&](const Tensor& w) {
+    const List qkv = split(matmul(x, t(w)), 4, 2);
+    const auto heads = [](const Tensor& y) { return transpose(view(y, {2, 3, 2, 2}), 1, 2).contiguous(); };
+    const Tensor y = scaled_dot_product_attention(heads(qkv[0]), heads(qkv[1]), heads(qkv[2]));
+    return sum(square(transpose(y, 1, 2).contiguous()));
+  };
+  const auto of = [&](const Loss& fn) {
+    const Tensor w = clone(weight).requires_grad_();
+    fn(w).backward();
+    return w.grad();
+  };
+  const Tensor want = of(loss);
+  EXPECT_GT(max(abs(want)).item(), 0.01);
+  const auto inside = [&](const Tensor& w) { return gradient_of(loss, w); };
+  for (const Tensor& got : {of(compile(loss)), inside(weight), compile(inside)(weight)})
+    EXPECT_LT(max(abs(got - want)).item(), 1e-5) << to_string(got);
 }
 
 TEST(ViewGradients, MembersInCustomOperations) {
