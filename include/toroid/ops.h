@@ -266,6 +266,10 @@ Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t dim1 = 0, int64_t d
 std::vector<Tensor> split(const Tensor& x, const SymInt& size, int64_t dim = 0, Where where = Where::current());
 std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0, Where where = Where::current());
 std::vector<Tensor> split_with_sizes(const Tensor& x, const SizeList& sizes, int64_t dim = 0, Where where = Where::current());
+// Braces are sizes, also of one part.
+inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<SymInt> sizes, int64_t dim = 0, Where where = Where::current()) {
+  return split_with_sizes(x, sizes, dim, where);
+}
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim = 0, Where where = Where::current());
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim = 0, Where where = Where::current());
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0, Where where = Where::current());

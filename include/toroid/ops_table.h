@@ -326,14 +326,18 @@ Tensor as_strided(const Tensor& self, const SizeList& size, const SizeList& stri
 // Pieces along dim: so many of nearly equal size, or cut at the given indices.
 std::vector<Tensor> tensor_split(const Tensor& self, const SymInt& sections, int64_t dim = 0, Where where = Where::current());
 std::vector<Tensor> tensor_split(const Tensor& self, const std::vector<SymInt>& indices, int64_t dim = 0, Where where = Where::current());
+inline std::vector<Tensor> tensor_split(const Tensor& self, std::initializer_list<SymInt> indices, int64_t dim = 0, Where where = Where::current()) { return tensor_split(self, std::vector<SymInt>(indices), dim, where); }
 // tensor_split along dimension 1 (0 for one dimension).
 std::vector<Tensor> hsplit(const Tensor& self, const std::vector<SymInt>& indices, Where where = Where::current());
+inline std::vector<Tensor> hsplit(const Tensor& self, std::initializer_list<SymInt> indices, Where where = Where::current()) { return hsplit(self, std::vector<SymInt>(indices), where); }
 std::vector<Tensor> hsplit(const Tensor& self, const SymInt& sections, Where where = Where::current());
 // tensor_split along dimension 0.
 std::vector<Tensor> vsplit(const Tensor& self, const std::vector<SymInt>& indices, Where where = Where::current());
+inline std::vector<Tensor> vsplit(const Tensor& self, std::initializer_list<SymInt> indices, Where where = Where::current()) { return vsplit(self, std::vector<SymInt>(indices), where); }
 std::vector<Tensor> vsplit(const Tensor& self, const SymInt& sections, Where where = Where::current());
 // tensor_split along dimension 2.
 std::vector<Tensor> dsplit(const Tensor& self, const std::vector<SymInt>& indices, Where where = Where::current());
+inline std::vector<Tensor> dsplit(const Tensor& self, std::initializer_list<SymInt> indices, Where where = Where::current()) { return dsplit(self, std::vector<SymInt>(indices), where); }
 std::vector<Tensor> dsplit(const Tensor& self, const SymInt& sections, Where where = Where::current());
 // Two dimensions swapped.
 Tensor swapdims(const Tensor& self, int64_t dim0, int64_t dim1, Where where = Where::current());

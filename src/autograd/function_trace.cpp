@@ -15,6 +15,12 @@
 #include "tensor/grad_state.h"
 
 namespace toroid::autograd {
+namespace {
+
+// Within a NoGrad of the function, what could have a gradient has none.
+bool loses_history(const Tensor& t) { return !grad_mode && (is_float(t.dtype()) || is_complex(t.dtype())); }
+
+}  // namespace
 
 FunctionTrace::~FunctionTrace() {
   for (auto& t : kept_)
@@ -80,8 +86,7 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
   auto results = ops::checked_call(op, where, [&] { return recorded(op, args, where); });
   if (written.defined()) return {written};
   for (auto& t : results) {
-    if (!grad_mode && !writes && (is_float(t.dtype()) || is_complex(t.dtype())))
-      t = Recorder::call(ops::get("detach"), {t}, where).at(0);  // a NoGrad within the function
+    if (!writes && loses_history(t)) t = Recorder::call(ops::get("detach"), {t}, where).at(0);
     keep(t, device);
   }
   return results;
@@ -90,7 +95,9 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
 Tensor FunctionTrace::move(const Tensor& t, const Device& device, const std::source_location& where) {
   runs_on(t.device(), where);
   runs_on(device, where);
-  return keep(Recorder::call(ops::get("clone"), {lift(t), std::monostate{}}, where).at(0), device);
+  Tensor there = Recorder::call(ops::get("clone"), {lift(t), std::monostate{}}, where).at(0);
+  if (loses_history(there)) there = Recorder::call(ops::get("detach"), {there}, where).at(0);
+  return keep(there, device);
 }
 
 void FunctionTrace::note(sym::Guard g) {

@@ -49,6 +49,7 @@ class FunctionTrace : public graph::Recorder, public ElementReader, public graph
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
   // UserError where it is to write the tensor.
   void read_elements(const Tensor& t, std::string_view what, const std::source_location& where) override;
+  bool is_asked_by_function() const override { return true; }
 
  protected:
   // t, as made here.

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "front/taped_function.h"
+#include "tensor/layout.h"
 
 namespace toroid::front {
 namespace {
@@ -28,7 +29,7 @@ bool same_type(const Tensor& a, const Tensor& b) {
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
   if (!same_type(a, b)) return false;
-  const Tensor x = moved(a, Device::cpu()).contiguous(), y = moved(b, Device::cpu()).contiguous();
+  const Tensor x = made_dense(moved(a, Device::cpu())), y = made_dense(moved(b, Device::cpu()));
   return x.numel() == 0 || std::memcmp(x.raw_data(), y.raw_data(), static_cast<size_t>(x.numel()) * size_of(x.dtype())) == 0;
 }
 

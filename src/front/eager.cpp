@@ -14,6 +14,7 @@
 #include "device/runtime.h"
 #include "front/eager_control.h"
 #include "front/eager_region.h"
+#include "front/recorded_members.h"
 #include "graph/bind.h"
 #include "graph/recorder.h"
 #include "graph/writes.h"
@@ -25,6 +26,7 @@
 #include "ops/opaque.h"
 #include "ops/reference.h"
 #include "ops/strided_view.h"
+#include "tensor/layout.h"
 #include "toroid/grad.h"
 #include "trace/sizes.h"
 
@@ -333,7 +335,7 @@ bool EagerDispatcher::copy(const Tensor& from, const Tensor& to) {
     extent += (to.sizes()[d] - 1) * to.strides()[d];
   }
   if (to.numel() == 0) return true;
-  Tensor row = to.as_strided(std::vector<int64_t>{extent}, std::vector<int64_t>{1});
+  Tensor row = seen_as(to, std::vector<int64_t>{extent}, std::vector<int64_t>{1});
   auto exprs = [](const std::vector<int64_t>& v) { return std::vector<Expr>(v.begin(), v.end()); };
   const ops::Op& scatter = ops::get("as_strided_scatter");
   copy_elements(functional(scatter, ops::complete(scatter, {row, dense, exprs(to.sizes()), exprs(to.strides())}), device, where).at(0),
@@ -587,6 +589,7 @@ std::vector<Tensor> run_one_by_one(const graph::Graph& g, std::span<const Tensor
 namespace detail {
 bool install_eager() {
   install_eager_dispatcher(&front::EagerDispatcher::instance());
+  install_recorded_members(&front::members_of_tensor());
   ops::install_vector_jacobian([](const std::function<std::vector<Tensor>()>& fn, std::span<const Tensor> by,
                                   std::span<const Tensor> cotangents) { return vjp(fn, by, cotangents).second; });
   return true;

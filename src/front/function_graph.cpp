@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "front/package_names.h"
 #include "front/settings.h"
+#include "tensor/layout.h"
 #include "trace/tracer.h"
 
 namespace toroid::front {
@@ -13,7 +14,7 @@ Tensor apart(std::span<const Tensor> examples, size_t i) {
   const Tensor& t = examples[i];
   const bool seen =
       std::any_of(examples.begin(), examples.begin() + static_cast<std::ptrdiff_t>(i), [&](auto& o) { return o.impl() == t.impl(); });
-  return seen ? t.as_strided(t.sizes(), t.strides()) : t;
+  return seen ? seen_as(t, t.sizes(), t.strides()) : t;
 }
 
 }  // namespace

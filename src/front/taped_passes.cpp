@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "graph/pass.h"
 #include "ops/table.h"
-#include "tensor/tensor_impl.h"
+#include "tensor/layout.h"
 
 namespace toroid::front {
 
@@ -133,7 +133,7 @@ std::vector<Tensor> TapedPasses::backward(std::vector<Tensor> kept, const std::v
   for (auto& in : divided_.inputs) {
     if (in.kind == Kind::Operand) given.push_back(std::move(kept.at(operand++)));
     if (in.kind == Kind::Result) given.push_back(std::move(kept.at(result++)));
-    if (in.kind == Kind::Cotangent) given.push_back(cotangents.at(in.index).contiguous());
+    if (in.kind == Kind::Cotangent) given.push_back(made_dense(cotangents.at(in.index)));
     if (in.kind == Kind::Sizes) {
       std::vector<int64_t> all = sizes;
       all.push_back(0);

@@ -5,18 +5,10 @@
 
 #include "base/check.h"
 #include "ops/reference.h"
-#include "tensor/tensor_impl.h"
+#include "tensor/layout.h"
 
 namespace toroid::ops {
 namespace {
-
-// Views that keep the row-major order of the elements.
-bool keeps_order(const std::string& name) {
-  static const std::set<std::string_view>& names = *new std::set<std::string_view>{
-      "view",  "reshape", "flatten.using_ints", "unflatten.int", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims",
-      "alias", "detach",  "_reshape_alias",     "contiguous",    "lift_fresh"};
-  return names.count(name) > 0;
-}
 
 // Those that are copies where no strides say where the elements are.
 bool is_reshape(const std::string& name) { return name == "view" || name == "reshape" || name == "flatten.using_ints"; }
@@ -137,6 +129,13 @@ ViewLayout layout(const std::vector<Expr>& sizes, const std::vector<Expr>& strid
 
 }  // namespace
 
+bool keeps_row_order(const Op& op) {
+  static const std::set<std::string_view>& names = *new std::set<std::string_view>{
+      "view",  "reshape", "flatten.using_ints", "unflatten.int", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims",
+      "alias", "detach",  "_reshape_alias",     "contiguous",    "lift_fresh"};
+  return names.count(op.name) > 0;
+}
+
 std::vector<Expr> row_major_strides(const std::vector<Expr>& sizes) {
   std::vector<Expr> out(sizes.size());
   Expr step = 1;
@@ -180,7 +179,7 @@ std::vector<Tensor> strided_view(const Op& op, const CallArgs& args) {
   auto fresh = []() -> Expr { fail<InternalError>("a view with a size that depends on data"); };
   auto results = infer(op, types, decide, fresh);
   bool row_major = self.is_contiguous();
-  if (op.name == "contiguous") return {self.contiguous()};
+  if (op.name == "contiguous") return {made_dense(self)};
   if (!op.index_map) {
     if (auto bytes = same_bytes(self, results.at(0).dtype, numbers(results[0].sizes))) return {*bytes};
     return evaluate(op, args);
@@ -188,15 +187,15 @@ std::vector<Tensor> strided_view(const Op& op, const CallArgs& args) {
   std::vector<Tensor> out, copies;
   for (size_t r = 0; r < results.size(); ++r) {
     std::vector<int64_t> sizes = numbers(results[r].sizes);
-    if (row_major && keeps_order(op.name)) {
-      out.push_back(self.as_strided(sizes, contiguous_strides(sizes)));
+    if (row_major && keeps_row_order(op)) {
+      out.push_back(seen_as(self, sizes, contiguous_strides(sizes)));
       continue;
     }
     if (is_reshape(op.name)) {
       const auto [sharing, strides] = reshaped_layout(type.sizes, {self.strides().begin(), self.strides().end()}, results[r].sizes,
                                                       [](const sym::Relation&) { return std::nullopt; });
       TOROID_CHECK(sharing != Sharing::Unknown, "{}: nobody knows whether a tensor of known sizes is a view", op.name);
-      out.push_back(sharing == Sharing::View ? self.as_strided(sizes, numbers(strides)) : evaluate(op, args).at(r));
+      out.push_back(sharing == Sharing::View ? seen_as(self, sizes, numbers(strides)) : evaluate(op, args).at(r));
       continue;
     }
     std::vector<Expr> index;
@@ -213,7 +212,7 @@ std::vector<Tensor> strided_view(const Op& op, const CallArgs& args) {
       if (!index[d].is_const()) rest = rest - *c * index[d];
     }
     if (strides.size() == sizes.size() && rest.is_const()) {
-      out.push_back(self.as_strided(sizes, strides, self.numel() == 0 ? 0 : rest.constant()));
+      out.push_back(seen_as(self, sizes, strides, self.numel() == 0 ? 0 : rest.constant()));
       continue;
     }
     if (copies.empty()) copies = evaluate(op, args);

@@ -10,6 +10,8 @@ namespace toroid::ops {
 
 // Results of a view operation. They share memory with the first argument wherever strides can express the view; a copy is made elsewhere.
 std::vector<Tensor> strided_view(const Op& op, const CallArgs& args);
+// Whether a view of elements in a row is one of all of them, in their order.
+bool keeps_row_order(const Op& op);
 
 // Truth of a relation between sizes; nullopt where it depends on open ones.
 using Ask = std::function<std::optional<bool>(const sym::Relation&)>;

@@ -13,6 +13,8 @@ class ElementReader {
  public:
   virtual ~ElementReader() = default;
   virtual void read_elements(const Tensor& t, std::string_view what, const std::source_location& where) = 0;
+  // Whether the function's own code runs now, and not who records it.
+  virtual bool is_asked_by_function() const = 0;
 
   // Of this thread; null: nobody.
   static ElementReader* current();

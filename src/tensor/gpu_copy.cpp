@@ -2,6 +2,7 @@
 #include "device/cuda/gpu.h"
 #include "tensor/dispatch.h"
 #include "tensor/late_stack.h"
+#include "tensor/layout.h"
 #include "tensor/upload.h"
 
 namespace toroid {
@@ -16,7 +17,7 @@ void upload(std::span<const CopyPair> pairs) {
   for (auto& p : pairs) {
     std::byte* to = p.to.raw_data();
     for (auto& part : late_parts(p.from)) {
-      kept.push_back(part.contiguous());
+      kept.push_back(made_dense(part));
       const size_t bytes = static_cast<size_t>(part.numel()) * size_of(part.dtype());
       blocks.push_back({to, kept.back().raw_data(), bytes});
       to += bytes;
@@ -47,7 +48,7 @@ void copy_with_gpu(const Tensor& from, const Tensor& to) {
     const Tensor image = moved(to, Device::cpu());
     copy_elements(host, image);
     const std::vector<int64_t> extent{static_cast<int64_t>(image.impl()->storage->bytes / size_of(image.dtype()))}, one{1};
-    return copy_with_gpu(image.as_strided(extent, one), to.as_strided(extent, one));
+    return copy_with_gpu(seen_as(image, extent, one), seen_as(to, extent, one));
   }
   Tensor dense = Tensor::empty(host.sizes(), to.dtype());
   copy_elements(host, dense);

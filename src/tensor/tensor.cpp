@@ -12,6 +12,8 @@
 #include "tensor/element_reads.h"
 #include "tensor/grad_state.h"
 #include "tensor/late_stack.h"
+#include "tensor/layout.h"
+#include "tensor/recorded_members.h"
 #include "tensor/upload.h"
 
 namespace toroid {
@@ -324,7 +326,7 @@ std::vector<double> Tensor::to_vector(Where where) const {
   read_by_user(*this, "to_vector()", where);
   device::refuse_in_capture(device(), "to_vector()");
   const GradModeScope values_only(false);
-  Tensor c = moved(*this, Device::cpu(), where).contiguous(where);
+  Tensor c = made_dense(moved(*this, Device::cpu(), where), where);
   const std::byte* data = c.raw_data(where);
   std::vector<double> out(static_cast<size_t>(c.numel()));
   for (size_t i = 0; i < out.size(); ++i) out[i] = value_of(load_number(data + i * size_of(dtype()), dtype()), dtype());
@@ -342,7 +344,7 @@ void Tensor::read_numbers(detail::ElementKind kind, size_t size, std::byte* out,
   TOROID_USER_CHECK(is_complex(*as) == is_complex(dtype()), "{}:{}: {} of a tensor of dtype {}", where.file_name(), where.line(), what,
                     name_of(dtype()));
   const GradModeScope values_only(false);
-  const Tensor c = moved(*this, Device::cpu(), where).contiguous(where);
+  const Tensor c = made_dense(moved(*this, Device::cpu(), where), where);
   const std::byte* data = c.raw_data(where);
   const size_t own = size_of(dtype()), count = static_cast<size_t>(c.numel());
   if (*as == dtype()) return void(std::copy_n(data, count * own, out));
@@ -363,22 +365,57 @@ void Tensor::read_numbers(detail::ElementKind kind, size_t size, std::byte* out,
   }
 }
 
-Tensor Tensor::contiguous(Where where) const {
-  concrete(*this, "contiguous()", where);
-  if (is_contiguous()) return *this;
-  read_by_user(*this, "contiguous()", where);
-  if (is_taped_now(*impl_)) [[unlikely]]
-    return taped_members().contiguous(*this, where);
-  if (impl_->storage->lent) check_contents(*this, where);
-  Tensor out = empty(sizes(), dtype(), device());
-  copy_elements(*this, out);
+namespace {
+
+// Whether members of t are operations of the function that is recorded: t is of it, or its own code asks.
+bool is_recorded_now(const Tensor& t) {
+  if (t.impl()->proxy) return true;
+  const ElementReader* function = ElementReader::current();
+  const Dispatcher* d = innermost_dispatcher();
+  return function && function->is_asked_by_function() && d && d != eager_dispatcher();
+}
+RecordedMembers& operations_of_members() {
+  RecordedMembers* members = recorded_members();
+  TOROID_CHECK(members, "a function is recorded before there are operations");
+  return *members;
+}
+Tensor noted(Tensor made) {
+  if (RecordedMembers* members = recorded_members()) members->note_made(made);
+  return made;
+}
+
+}  // namespace
+
+Tensor made_dense(const Tensor& t, const std::source_location& where) {
+  if (t.is_contiguous(where)) return t;
+  if (t.impl()->storage->lent) check_contents(t, where);
+  Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
+  copy_elements(t, out);
   return out;
 }
 
+Tensor Tensor::contiguous(Where where) const {
+  check_defined(*this, "contiguous()", where);
+  if (!impl_->proxy && is_contiguous()) return *this;
+  if (is_recorded_now(*this)) return operations_of_members().contiguous(*this, where);
+  read_by_user(*this, "contiguous()", where);
+  if (is_taped_now(*impl_)) [[unlikely]]
+    return taped_members().contiguous(*this, where);
+  return noted(made_dense(*this, where));
+}
+
 Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, Where where) const {
-  if (impl_ && is_taped_now(*impl_)) [[unlikely]]
+  check_defined(*this, "as_strided()", where);
+  if (is_recorded_now(*this))
+    if (Tensor view = operations_of_members().as_strided(*this, sizes, strides, offset, where); view.defined()) return view;
+  if (is_taped_now(*impl_)) [[unlikely]]
     return taped_members().as_strided(*this, sizes, strides, offset, where);
-  auto impl = std::make_shared<TensorImpl>(concrete(*this, "as_strided()", where));
+  return seen_as(*this, sizes, strides, offset, where);
+}
+
+Tensor seen_as(const Tensor& t, std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset,
+               const std::source_location& where) {
+  auto impl = std::make_shared<TensorImpl>(concrete(t, "as_strided()", where));
   TOROID_USER_CHECK(strides.size() == sizes.size(), "as_strided: {} strides were given for {} sizes", strides.size(), sizes.size());
   for (int64_t s : sizes) TOROID_USER_CHECK(s >= 0, "as_strided: a tensor cannot have the size {}", s);
   impl->sizes.assign(sizes.begin(), sizes.end());
@@ -398,9 +435,9 @@ Tensor Tensor::to(const Device& device, Where where) const {
   check_defined(*this, "to()", where);
   if (this->device() == device) return *this;
   if (is_taped_now(*impl_)) [[unlikely]]
-    return taped_members().to(*this, device, where);
-  if (Dispatcher* d = innermost_dispatcher()) return d->move(*this, device, where);
-  return moved(*this, device, where);
+    return noted(taped_members().to(*this, device, where));
+  Dispatcher* d = innermost_dispatcher();
+  return noted(d ? d->move(*this, device, where) : moved(*this, device, where));
 }
 
 Tensor moved(const Tensor& t, const Device& device, const std::source_location& where) {
@@ -411,7 +448,7 @@ Tensor moved(const Tensor& t, const Device& device, const std::source_location& 
   // The elements between the first and the last, as they lie.
   int64_t extent = t.numel() > 0 ? 1 : 0;
   for (size_t d = 0; d < impl.strides.size() && extent > 0; ++d) {
-    if (impl.strides[d] < 0) return moved(t.contiguous(), device);
+    if (impl.strides[d] < 0) return moved(made_dense(t), device);
     extent += (impl.sizes[d] - 1) * impl.strides[d];
   }
   const std::vector<int64_t> flat{extent}, one{1};
@@ -420,8 +457,8 @@ Tensor moved(const Tensor& t, const Device& device, const std::source_location& 
   if (impl.storage->late && device.is_cuda() && late_parts(t).size() > 1)
     upload({&whole, 1});  // without making the whole on the host first
   else
-    copy_elements(t.as_strided(flat, one), memory);
-  return memory.as_strided(impl.sizes, impl.strides);
+    copy_elements(seen_as(t, flat, one), memory);
+  return seen_as(memory, impl.sizes, impl.strides);
 }
 
 bool Tensor::requires_grad() const { return impl_ && toroid::requires_grad(*impl_); }

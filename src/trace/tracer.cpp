@@ -17,6 +17,9 @@ namespace {
 
 thread_local Tracer* innermost = nullptr;
 
+// Within a NoGrad of the function, what could have a gradient has none.
+bool is_detached(const Tensor& t) { return !grad_mode && (is_float(t.dtype()) || is_complex(t.dtype())); }
+
 // Makes the handle stand for what `real` stands for.
 void become(TensorImpl& t, const TensorImpl& real) {
   t.proxy = nullptr;
@@ -214,6 +217,7 @@ Tensor Tracer::move(const Tensor& t, const Device& device, const std::source_loc
   runs_on(t.device());
   runs_on(device);
   Tensor r = recorder_->call(ops::get("clone"), {on_graph(t), std::monostate{}}, where).at(0);
+  if (is_detached(r)) r = recorder_->call(ops::get("detach"), {r}, where).at(0);
   r.impl()->device = device;
   issued_.emplace_back(r.shared_impl(), static_cast<graph::Value*>(r.impl()->proxy));
   return r;
@@ -249,9 +253,9 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   });
   ++operations_;
   graph::for_each_written(op, args, [&](const Tensor& t) { note_written(t); });
-  if (!grad_mode && !graph::is_mutating(op))  // a NoGrad within the function
+  if (!graph::is_mutating(op))
     for (auto& r : results)
-      if (is_float(r.dtype()) || is_complex(r.dtype())) r = recorder_->call(ops::get("detach"), {r}, where).at(0);
+      if (is_detached(r)) r = recorder_->call(ops::get("detach"), {r}, where).at(0);
   for (auto& r : results) r.impl()->device = device;
   for (auto& r : results)
     if (is_proxy(r)) issued_.emplace_back(r.shared_impl(), static_cast<graph::Value*>(r.impl()->proxy));

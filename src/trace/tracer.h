@@ -51,6 +51,7 @@ class Tracer : public Dispatcher, public ElementReader, public graph::Outside {
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
   // Ends the segment where it has written the tensor, so that the reader finds what it wrote.
   void read_elements(const Tensor& t, std::string_view what, const std::source_location& where) override;
+  bool is_asked_by_function() const override { return WatchedReads::are_noted(); }
   Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;
   bool copy(const Tensor& from, const Tensor& to) override { return Dispatcher::copy(from, to); }
 

@@ -54,6 +54,26 @@ TEST_P(TapeOnDevices, WritesInPlaceAndViews) {
   expect_near(x.grad().to(Device::cpu()), expected.second[0]);
 }
 
+// What is brought to a device within a NoGrad has no gradient, in a function that is differentiated as by the tape.
+TEST_P(TapeOnDevices, CopiesWithinANoGrad) {
+  const auto f = [&](const Tensor& x) {
+    Tensor factor;
+    {
+      const NoGrad no_gradients;
+      factor = x.to(device_);
+    }
+    return sum(factor * x.to(device_));
+  };
+  const Tensor x = (x_ + 0).requires_grad_();
+  f(x).backward();
+  const auto inside = [&](const Tensor& y) { return value_and_gradients([&] { return f(y); }, {y}).second[0]; };
+  expect_near(inside(x_), x.grad());
+  expect_near(compile(inside)(x_), x.grad());
+  const Tensor y = (x_ + 0).requires_grad_();
+  compile(f)(y).backward();
+  expect_near(y.grad(), x.grad());
+}
+
 // A gradient is the caller's own: replays that come later leave it as it is.
 TEST_P(TapeOnDevices, CompiledFunctions) {
   for (Mode mode : {Mode::Default, Mode::ReduceOverhead}) {

@@ -346,6 +346,21 @@ std::string signature(const Function& f, bool declares) {
   return out + (declares ? "Where where = Where::current())" : "Where where)");
 }
 
+// Braces around one number would be that number: a form of its own takes them for a list. Empty where a function takes none beside a
+// number.
+std::string form_for_braces(const Function& f) {
+  const std::vector<Parameter> parameters = shown(f);
+  const auto list = std::find_if(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.kind == 'M'; });
+  if (list == parameters.end()) return "";
+  Function braced = f;
+  std::string args;
+  for (Parameter& p : braced.parameters) {
+    if (p.kind == 'M') p.type = "std::initializer_list<SymInt>";
+    args += p.kind == 'M' ? fmt::format("std::vector<SymInt>({}), ", p.name) : p.name + ", ";
+  }
+  return fmt::format("inline {} {{ return {}({}where); }}\n", signature(braced, true), f.name, args);
+}
+
 std::string definition(const Function& f) {
   std::string args;
   for (const Parameter& p : f.parameters) args += (args.empty() ? "" : ", ") + p.argument;
@@ -377,6 +392,7 @@ std::string header() {
     if (base != last) out += fmt::format("// {}{}\n", base.ends_with("_") ? "In place: " : "", ops::description(base));
     last = base;
     out += signature(f, true) + ";\n";
+    out += form_for_braces(f);
   }
   return out + "\n}  // namespace toroid\n// clang-format on\n";
 }

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "exec/run/requirements.h"
 #include "exec/steps.h"
+#include "tensor/layout.h"
 
 namespace toroid::exec {
 namespace {
@@ -89,7 +90,7 @@ void LateSizes::accept(const HostCall& call, std::span<const Tensor> inputs, std
                  sizes_text(sizes));
     const bool is_placed = memory.at[buffer] || memory.held[buffer].defined();
     if (!is_placed && is_whole(v, results[r]) && (plan_.device.is_cuda() || is_alone(results[r], inputs, results)))
-      memory.hold(buffer, moved(std::exchange(results[r], {}).contiguous(), plan_.device));
+      memory.hold(buffer, moved(made_dense(std::exchange(results[r], {})), plan_.device));
     else
       provide(v.buffer, memory);
   }
@@ -105,7 +106,7 @@ void LateSizes::finish(Workspace& memory) {
     provide(o.buffer, memory);
     Tensor& t = memory.held[static_cast<size_t>(o.buffer)];
     const int64_t numel = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-    if (t.sizes() != sizes && t.is_contiguous() && t.numel() == numel) t = t.as_strided(sizes, contiguous_strides(sizes));
+    if (t.sizes() != sizes && t.is_contiguous() && t.numel() == numel) t = seen_as(t, sizes, contiguous_strides(sizes));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "exec/record/manual_capture.h"
 #include "exec/run/executable.h"
 #include "exec/run/run.h"
+#include "tensor/layout.h"
 #include "tensor/random_state.h"
 
 namespace toroid::exec {
@@ -33,7 +34,7 @@ bool lies_as_taken(const Tensor& t, const InputPlan& in, const std::vector<int64
 Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>& want) {
   if (lies_as_taken(t, in, want)) return t;
   if (in.type.strides.empty()) {
-    if (is_aligned(t)) return mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
+    if (is_aligned(t)) return mutant(Mutant::IgnoredStrides) ? t : made_dense(t);
     return copy_of(t);
   }
   if (t.numel() == 0) return t;
@@ -48,9 +49,9 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>
   TOROID_USER_CHECK(same || !repeats, "input {} (\"{}\") must have strides {}, it has {}", in.user, in.name, sizes_text(want),
                     sizes_text(t.strides()));
   Tensor row = Tensor::empty(std::vector<int64_t>{extent}, t.dtype(), t.device());
-  Tensor out = row.as_strided(t.sizes(), want);
+  Tensor out = seen_as(row, t.sizes(), want);
   if (same)
-    copy_elements(t.as_strided(row.sizes(), row.strides()), row);  // as it lies; copies between strides are programs, and end here
+    copy_elements(seen_as(t, row.sizes(), row.strides()), row);  // as it lies; copies between strides are programs, and end here
   else
     copy_elements(t, out);
   return out;

@@ -5,12 +5,13 @@
 #include "exec/run/executable.h"
 #include "exec/run/run.h"
 #include "exec/steps.h"
+#include "tensor/layout.h"
 
 namespace toroid::exec {
 namespace {
 
 Tensor slice_of(const Tensor& t, int64_t index) {
-  return t.as_strided(std::span(t.sizes()).subspan(1), std::span(t.strides()).subspan(1), index * t.strides()[0]);
+  return seen_as(t, std::span(t.sizes()).subspan(1), std::span(t.strides()).subspan(1), index * t.strides()[0]);
 }
 
 bool share_storage(const Tensor& a, const Tensor& b) { return a.defined() && b.defined() && a.impl()->storage == b.impl()->storage; }
