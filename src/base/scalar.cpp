@@ -28,8 +28,9 @@ int compare(T a, T b) {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-double minimum(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : std::min(a, b); }
-double maximum(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : std::max(a, b); }
+// Of equal operands the second one, as the kernels: zeros may differ in their sign.
+double minimum(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : a < b ? a : b; }
+double maximum(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : a > b ? a : b; }
 
 double remainder_of(double a, double b) {
   double r = std::fmod(a, b);

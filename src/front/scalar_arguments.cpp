@@ -1,5 +1,7 @@
 #include "front/scalar_arguments.h"
 
+#include <bit>
+
 #include "base/check.h"
 
 namespace toroid::front {
@@ -27,8 +29,8 @@ bool equal(const ArgumentView& a, const Scalar& s) {
   if (auto* list = std::get_if<const std::vector<Tensor>*>(&a))
     return std::get_if<int64_t>(&s) && std::get<int64_t>(s) == static_cast<int64_t>((*list)->size());
   if (auto* i = std::get_if<int64_t>(&a)) return std::get_if<int64_t>(&s) && std::get<int64_t>(s) == *i;
-  if (auto* d = std::get_if<double>(&a))
-    return std::get_if<double>(&s) && (std::get<double>(s) == *d || (std::get<double>(s) != std::get<double>(s) && *d != *d));
+  if (auto* d = std::get_if<double>(&a))  // by bits: 1 / 0. and 1 / -0. are not equal, and what is no number is equal to itself
+    return std::get_if<double>(&s) && std::bit_cast<uint64_t>(std::get<double>(s)) == std::bit_cast<uint64_t>(*d);
   if (auto* b = std::get_if<bool>(&a)) return std::get_if<bool>(&s) && std::get<bool>(s) == *b;
   if (auto* t = std::get_if<std::string_view>(&a)) return std::get_if<std::string>(&s) && std::get<std::string>(s) == *t;
   return false;

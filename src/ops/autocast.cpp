@@ -41,11 +41,9 @@ const Names& kLower = *new Names{"addbmm",
                                  "gru",
                                  "rnn_tanh",
                                  "rnn_relu",
-                                 "lstm_cell",
-                                 "gru_cell",
                                  "rnn_tanh_cell",
                                  "rnn_relu_cell"};
-const Names& kLowerOnGpus = *new Names{"addmv", "addr", "mv"};
+const Names& kLowerOnGpus = *new Names{"addmv", "addr", "mv", "lstm_cell", "gru_cell"};
 
 const Names& kF32OnGpus = *new Names{"acos",
                                      "asin",
@@ -174,10 +172,7 @@ const Names& kF32OnCpu = *new Names{"avg_pool3d",
                                     "linalg_inv",
                                     "linalg_inv_ex",
                                     "linalg_lstsq",
-                                    "linalg_matrix_norm",
-                                    "linalg_matrix_power",
                                     "linalg_matrix_rank",
-                                    "linalg_norm",
                                     "linalg_pinv",
                                     "linalg_qr",
                                     "linalg_slogdet",
@@ -186,7 +181,6 @@ const Names& kF32OnCpu = *new Names{"avg_pool3d",
                                     "linalg_svdvals",
                                     "linalg_tensorinv",
                                     "linalg_tensorsolve",
-                                    "linalg_vander",
                                     "geqrf",
                                     "logdet",
                                     "slogdet",
@@ -203,6 +197,14 @@ AutocastState& state_of(DeviceType d) { return states[static_cast<size_t>(d)]; }
 
 std::string_view base_name(const Op& op) { return std::string_view(op.name).substr(0, op.name.find('.')); }
 
+// What PyTorch makes of a call of "pad": "reflection_pad2d".
+std::string padding_name(const Op& op, std::span<const Arg<Tensor>> args) {
+  const auto* mode = std::get_if<std::string>(&args[static_cast<size_t>(op.schema.find("mode"))]);
+  const auto* widths = std::get_if<std::vector<Expr>>(&args[static_cast<size_t>(op.schema.find("pad"))]);
+  if (!mode || !widths || (*mode != "reflect" && *mode != "replicate")) return op.name;
+  return fmt::format("{}_pad{}d", *mode == "reflect" ? "reflection" : "replication", widths->size() / 2);
+}
+
 // Autocast touches floats up to f32 that are on the device itself.
 bool is_eligible(const Tensor& t, const Device& device) {
   return t.defined() && t.device() == device && (t.dtype() == DType::F32 || is_half(t.dtype()));
@@ -212,7 +214,8 @@ bool is_eligible(const Tensor& t, const Device& device) {
 
 AutocastPolicy autocast_policy(const Op& op, std::span<const Arg<Tensor>> args, DeviceType device) {
   if (op.inplace_of || (!op.schema.params.empty() && op.schema.params[0].mutated)) return AutocastPolicy::None;
-  const std::string_view name = base_name(op);
+  const std::string padding = op.name == "pad" ? padding_name(op, args) : "";
+  const std::string_view name = padding.empty() ? base_name(op) : padding;
   const bool gpu = device == DeviceType::Cuda;
   if (kLower.count(name) || (gpu && kLowerOnGpus.count(name))) return AutocastPolicy::Lower;
   if ((gpu ? kF32OnGpus : kF32OnCpu).count(name)) return AutocastPolicy::F32;

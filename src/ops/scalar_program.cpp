@@ -1,5 +1,6 @@
 #include "ops/scalar_program.h"
 
+#include <array>
 #include <cmath>
 
 #include "base/check.h"
@@ -95,10 +96,13 @@ S ScalarProgram::derivative_of_binary(const ScalarNode& n, S result, S a, S b, S
     fail<UserError>("{} has no derivative by its {} operand; detach() that operand, or write the function in other operations",
                     function_name(n.op), operand);
   };
-  const auto unequal = [&](ScalarOp wins) {  // a part of da where a wins, of db where b does, halves where they are equal
+  // A part of da unless b wins, of db unless a does, halves where they are equal: one that is no number leaves both theirs.
+  const auto unequal = [&](ScalarOp wins) {
     const S one = lit(a, 1), zero = lit(a, 0), half = lit(a, planted(GradientBug::MaximumTies) ? 1 : 0.5);
-    const S first = toroid::emit(wins, DType::Bool, {a, b}), same = a == b;
-    const S of_a = select(same, half, select(first, one, zero)), of_b = select(same, half, select(first, zero, one));
+    const auto part = [&](S own, S other) {
+      return select(own == other, half, select(toroid::emit(wins, DType::Bool, {other, own}), zero, one));
+    };
+    const S of_a = da.builder ? part(a, b) : S{}, of_b = db.builder ? part(b, a) : S{};
     return plus(times(da, of_a), times(db, of_b));
   };
   switch (n.op) {
@@ -127,7 +131,9 @@ S ScalarProgram::derivative_of_binary(const ScalarNode& n, S result, S a, S b, S
       return unequal(ScalarOp::Lt);
     case ScalarOp::Pow: {
       S sum;
-      if (da.builder) sum = times(da, select(b == 0.0, 0.0, planted(GradientBug::PowerFactor) ? pow(a, b - 1.0) : b * pow(a, b - 1.0)));
+      // Where b is 0 so is the slope, which by b it leaves at 1 / a: not hidden, but where that may be infinite.
+      const S hidden = (b == 0.0) & !(abs(a) >= 0x1p-126);
+      if (da.builder) sum = times(da, select(hidden, 0.0, planted(GradientBug::PowerFactor) ? pow(a, b - 1.0) : b * pow(a, b - 1.0)));
       if (db.builder) sum = plus(sum, times(db, select((a == 0.0) & (b >= 0.0), 0.0, result * log(a))));
       return sum;
     }
@@ -234,7 +240,8 @@ S ScalarProgram::factor_of_unary(const ScalarNode& n, S result, S x) {
     case ScalarOp::Ndtri:
       return exp(result * result * 0.5) * kSqrtTwoPi;
     case ScalarOp::LogNdtr:
-      return std::sqrt(2 / kPi) / apply(ScalarOp::Erfcx, x * -std::sqrt(0.5));
+      // Of large operands erfcx is infinite, of small ones the difference in the exponent cancels.
+      return select(x > 1.0, exp(x * x * -0.5 - result) / kSqrtTwoPi, std::sqrt(2 / kPi) / apply(ScalarOp::Erfcx, x * -std::sqrt(0.5)));
     case ScalarOp::I0:
     case ScalarOp::ModifiedBesselI0:
       return apply(ScalarOp::I1, x);
@@ -262,10 +269,25 @@ S ScalarProgram::factor_of_unary(const ScalarNode& n, S result, S x) {
     case ScalarOp::ScaledModifiedBesselK1:
       return result - apply(ScalarOp::ScaledModifiedBesselK0, x) - result / x;
     case ScalarOp::SphericalBesselJ0:
-      return select(x == 0.0, lit(x, 0), (cos(x) - result) / x);
+      return slope_of_sin_over(x, result);
     default:
       fail<UserError>("{} has no derivative; detach() its operand, or write the function in other operations", function_name(n.op));
   }
+}
+
+// Close to 0, where the difference cancels and its quotient hides what the function does, the series.
+S slope_of_sin_over(S x, S result) {
+  std::array<double, 8> terms{};
+  double factorial = 1;  // of 2 n + 1
+  for (size_t n = 1; n < terms.size(); ++n) {
+    const auto k = static_cast<double>(2 * n);
+    factorial *= k * (k + 1);
+    terms[n] = (n % 2 ? -k : k) / factorial;
+  }
+  const S square = x * x;
+  S sum = lit(x, terms.back());
+  for (size_t n = terms.size() - 1; n-- > 1;) sum = sum * square + terms[n];
+  return select(abs(x) < 0.5, sum * x, (cos(x) - result) / x);
 }
 
 // The steps that s is made of; those before `leaf` only where others need them.

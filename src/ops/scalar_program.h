@@ -48,4 +48,7 @@ class ScalarProgram : public ScalarBuilder {
   std::map<Key, int> known_;
 };
 
+// The derivative of result = sin(x) / x.
+S slope_of_sin_over(S x, S result);
+
 }  // namespace toroid::ops

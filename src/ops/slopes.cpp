@@ -1,10 +1,12 @@
 #include "ops/slopes.h"
 
+#include <cmath>
 #include <string>
 #include <unordered_map>
 
 #include "base/gradient_bugs.h"
 #include "ops/rows/pointwise.h"
+#include "ops/scalar_program.h"
 
 namespace toroid::ops {
 namespace {
@@ -14,9 +16,23 @@ using By = std::string_view;
 // 1 where the condition holds, else 0.
 S where(S condition, S like) { return select(condition, lit(like, 1), lit(like, 0)); }
 
-S relu(F, By, S y) { return where(y > 0.0, y); }
-S relu6(F f, By, S) { return where((f[0] > 0.0) & (f[0] < 6.0), f[0]); }
-S hardtanh(F f, By, S) { return where((f[0] > f.constant("min_val")) & (f[0] < f.constant("max_val")), f[0]); }
+// 0 where the condition holds, else 1: what is no number meets no condition, and PyTorch hands its cotangent on.
+S unless(S condition, S like) { return select(condition, lit(like, 0), lit(like, 1)); }
+
+S relu(F, By, S y) { return unless(y <= 0.0, y); }
+S relu6(F f, By, S) { return unless((f[0] <= 0.0) | (f[0] >= 6.0), f[0]); }
+S hardtanh(F f, By, S) { return unless((f[0] <= f.constant("min_val")) | (f[0] >= f.constant("max_val")), f[0]); }
+// At 0 the slope of negative numbers, which is a constant there, as PyTorch's second derivatives have it.
+S exponential_unit(S x, double positive, double negative, double rate) {
+  return select(x < 0.0, exp(x * rate) * negative, select(x == 0.0, lit(x, negative), lit(x, positive)));
+}
+S elu(F f, By, S) {
+  const double scale = f.real("scale"), rate = f.real("input_scale");
+  return exponential_unit(f[0], scale, f.real("alpha") * scale * rate, rate);
+}
+S selu(F f, By, S) { return exponential_unit(f[0], kSeluScale, kSeluAlpha * kSeluScale, 1); }
+S celu(F f, By, S) { return exponential_unit(f[0], 1, 1, 1 / f.real("alpha")); }
+S soft_shrink(F f, By, S) { return unless((f[0] >= -f.constant("lambd")) & (f[0] <= f.constant("lambd")), f[0]); }
 S hardsigmoid(F f, By, S) { return select((f[0] > -3.0) & (f[0] < 3.0), lit(f[0], 1.0 / 6), lit(f[0], 0)); }
 S hardswish(F f, By, S) {
   S x = f[0];
@@ -57,9 +73,24 @@ S extremum_of_numbers(F f, By by, S) {
   return by == "self" ? slope : 1.0 - slope;
 }
 
+// That of the greatest operand, without the corners of its formula's maximum and abs.
+template <bool base2>
+S logaddexp(F f, By by, S) {
+  constexpr double kLn2 = 0.69314718055994530942;
+  S a = f[0], b = f[1], gap = by == "self" ? a - b : b - a;
+  S slope = sigmoid(base2 ? gap * kLn2 : gap);
+  return select(is_inf(a) & (a == b), lit(a, by == "self"), slope);
+}
+S log_sigmoid(F f, By, S) { return sigmoid(-f[0]); }
+
+S sinc(F f, By, S y) {
+  constexpr double kPi = 3.14159265358979323846;
+  return slope_of_sin_over(f[0] * kPi, y) * kPi;
+}
+
 S logit(F f, By, S) {
   S x = f[0], slope = 1.0 / (x * (1.0 - x));
-  if (!f.has("eps")) return slope;
+  if (!f.has("eps")) return select((x < 0.0) | (x > 1.0), lit(x, std::nan("")), slope);
   const double eps = f.real("eps");
   return select((x >= lit(x, eps)) & (x <= lit(x, 1 - eps)), slope, lit(x, 0));
 }
@@ -78,6 +109,7 @@ S fake_quantize(F f, By by, S) {
   if (by != "self") return {};
   return planted(GradientBug::QuantizedEverywhere) ? lit(f[0], 1) : where(fake_quantize_inside(f), f[0]);
 }
+S next(F f, By by, S) { return by == "self" ? lit(f[0], 1) : S{}; }
 S entr(F f, By, S) { return -(log(f[0]) + 1.0); }
 
 }  // namespace
@@ -87,6 +119,15 @@ Slope find_slope(const Op& op) {
       {"relu", relu},
       {"relu6", relu6},
       {"hardtanh", hardtanh},
+      {"elu", elu},
+      {"selu", selu},
+      {"celu", celu},
+      {"softshrink", soft_shrink},
+      {"log_sigmoid", log_sigmoid},
+      {"logaddexp", logaddexp<false>},
+      {"logaddexp2", logaddexp<true>},
+      {"sinc", sinc},
+      {"special_sinc", sinc},
       {"hardsigmoid", hardsigmoid},
       {"hardswish", hardswish},
       {"clamp", clamp},
@@ -111,6 +152,7 @@ Slope find_slope(const Op& op) {
       {"special_xlog1py.self_scalar", xlog1py},
       {"special_xlog1py.other_scalar", xlog1py},
       {"special_entr", entr},
+      {"nextafter", next},
       {"fake_quantize_per_tensor_affine", fake_quantize},
       {"_fake_quantize", fake_quantize},
   };

@@ -44,6 +44,29 @@ const Row kRows[] = {
     {"sum_of_cast", [](auto& in) { return sum(matmul(in[0], in[1])); }, kBf16, kF32},
     {"reciprocal_of_cast", [](auto& in) { return 1 / matmul(in[0], in[1]); }, kBf16, kF32},
     {"layer_norm_of_cast", [](auto& in) { return layer_norm(matmul(in[0], in[1]), {3}); }, kBf16, kF32},
+    {"pad_of_cast",
+     [](auto& in) {
+       return pad(matmul(in[0], in[1]), {1, 1});
+     },
+     kBf16, kBf16},
+    {"reflected_of_cast",
+     [](auto& in) {
+       return pad(matmul(in[0], in[1]), {1, 1}, "reflect");
+     },
+     kF32, kBf16},
+    {"repeated_of_cast",
+     [](auto& in) {
+       return pad(matmul(in[0], in[1]), {1, 1}, "replicate");
+     },
+     kF32, kBf16},
+    {"gru_cell",
+     [](auto& in) {
+       const Tensor w = cat({in[1], in[1], in[1]});
+       return gru_cell(in[0], in[0], w, w);
+     },
+     kF32, kBf16},
+    {"rnn_tanh_cell", [](auto& in) { return rnn_tanh_cell(in[0], in[0], in[1], in[1]); }, kBf16, kBf16},
+    {"matrix_norm_of_cast", [](auto& in) { return linalg_matrix_norm(matmul(in[0], in[1])); }, kBf16, kF32},
     {"mse_loss_of_cast", [](auto& in) { return mse_loss(matmul(in[0], in[1]), matmul(in[0], in[1])); }, kF32, kF32},
     {"cat",
      [](auto& in) {

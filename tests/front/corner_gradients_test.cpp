@@ -18,10 +18,17 @@ struct Corner {
   const char* name;
   std::function<Tensor(V)> fn;  // the gradient is that of its result's sum
   std::vector<Tensor> at;
-  std::vector<Values> want;  // by each of them
+  std::vector<Values> want;         // by each of them
+  std::vector<Values> second = {};  // those of the sum of all these gradients; empty: not looked at
 };
 
 Tensor at(const Values& values, const std::vector<int64_t>& sizes) { return Tensor::of(values, sizes, DType::F64); }
+Tensor weights() { return at({1, 2, 3, 4}, {2, 2}); }
+// That of a symmetric matrix, by its eigenvectors, weighted.
+Tensor exponential(const Tensor& x, const char* triangle) {
+  const auto [values, vectors] = linalg_eigh(x, triangle);
+  return matmul(vectors * exp(values), transpose(vectors, 0, 1)) * weights();
+}
 Tensor added(const std::pair<Tensor, Tensor>& results) { return results.first + results.second; }
 
 // The numbers are those of PyTorch 2.15.0, in f64 on a CPU.
@@ -44,6 +51,7 @@ const std::vector<Corner>& corners_of_our_own() {
       {"logsumexp of nothing", [](V v) { return logsumexp(v[0], {1}); }, {at({-INFINITY, -INFINITY}, {1, 2})}, {{0, 0}}},
       {"logcumsumexp of nothing", [](V v) { return logcumsumexp(v[0], 0); }, {at({-INFINITY, -INFINITY, 0}, {3})}, {{0, 0, 1}}},
       {"an infinite slope times 0", [](V v) { return sqrt(v[0]) * 0; }, {at({0, 1}, {2})}, {{0, 0}}},
+      {"sinc, which is smooth at 0", [](V v) { return sinc(v[0]); }, {at({0}, {1})}, {{0}}, {{-3.28986813}}},
   };
   return all;
 }
@@ -53,16 +61,26 @@ bool same(double got, double want) {
   return std::abs(got - want) <= 1e-6 * std::max(1e-3, std::abs(want));
 }
 
-void expect_gradients(const Corner& corner, const std::vector<Tensor>& got, const char* way) {
-  ASSERT_EQ(got.size(), corner.want.size()) << corner.name;
+void expect_gradients(const Corner& corner, const std::vector<Values>& want, const std::vector<Tensor>& got, const char* way) {
+  ASSERT_EQ(got.size(), want.size()) << corner.name;
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_TRUE(got[i].defined()) << corner.name << ", " << way;
     const Values values = got[i].to_vector();
-    ASSERT_EQ(values.size(), corner.want[i].size()) << corner.name;
+    ASSERT_EQ(values.size(), want[i].size()) << corner.name;
     for (size_t k = 0; k < values.size(); ++k)
-      EXPECT_TRUE(same(values[k], corner.want[i][k]))
-          << corner.name << ", by operand " << i << "[" << k << "], " << way << ": " << values[k] << ", expected " << corner.want[i][k];
+      EXPECT_TRUE(same(values[k], want[i][k])) << corner.name << ", by operand " << i << "[" << k << "], " << way << ": " << values[k]
+                                               << ", expected " << want[i][k];
   }
+}
+
+// The gradients of the sum of what value_and_gradients gives.
+std::vector<Tensor> second_gradients(const Corner& corner, const std::vector<Tensor>& at) {
+  const auto gradients = [&] {
+    Tensor total = full({}, 0, DType::F64);
+    for (const Tensor& g : value_and_gradients([&] { return sum(corner.fn(at)); }, at).second) total = total + sum(g);
+    return total;
+  };
+  return value_and_gradients(gradients, at).second;
 }
 
 using Table = const std::vector<Corner>& (*)();
@@ -74,13 +92,27 @@ TEST_P(CornerGradients, OnTheTape) {
     for (const Tensor& t : corner.at) leaves.push_back(t.detach()), leaves.back().requires_grad_();
     sum(corner.fn(leaves)).backward();
     for (const Tensor& t : leaves) got.push_back(t.grad().defined() ? t.grad() : zeros_like(t.detach()));
-    expect_gradients(corner, got, "backward()");
+    expect_gradients(corner, corner.want, got, "backward()");
   }
 }
 
 TEST_P(CornerGradients, OfFunctions) {
   for (const Corner& corner : GetParam()())
-    expect_gradients(corner, value_and_gradients([&] { return sum(corner.fn(corner.at)); }, corner.at).second, "value_and_gradients");
+    expect_gradients(corner, corner.want, value_and_gradients([&] { return sum(corner.fn(corner.at)); }, corner.at).second,
+                     "value_and_gradients");
+}
+
+TEST_P(CornerGradients, OfGradients) {
+  for (const Corner& corner : GetParam()())
+    if (!corner.second.empty()) expect_gradients(corner, corner.second, second_gradients(corner, corner.at), "second gradients");
+}
+
+TEST_P(CornerGradients, OfGradientsCompiled) {
+  for (const Corner& corner : GetParam()()) {
+    if (corner.second.empty()) continue;
+    const auto compiled = compile([&](const std::vector<Tensor>& at) { return second_gradients(corner, at); }, {.fullgraph = true});
+    expect_gradients(corner, corner.second, compiled(corner.at), "second gradients, compiled");
+  }
 }
 
 // One program for all of them, in which they are fused as they come; with inputs as arguments, and as captures, whose values it may fold.
@@ -104,7 +136,7 @@ TEST_P(CornerGradients, Compiled) {
     for (const Corner& corner : corners) {
       const auto first = got.begin() + static_cast<std::ptrdiff_t>(next);
       next += corner.at.size();
-      expect_gradients(corner, {first, got.begin() + static_cast<std::ptrdiff_t>(next)}, way);
+      expect_gradients(corner, corner.want, {first, got.begin() + static_cast<std::ptrdiff_t>(next)}, way);
     }
   };
   check(compile(all, {.fullgraph = true})(given), "compiled");

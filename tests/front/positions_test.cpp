@@ -105,6 +105,16 @@ TEST(FurtherFunctions, AreAsPyTorch) {
   EXPECT_TRUE(contains(user_error([] { gaussian_nll_loss(a(), a(), a(), false, 0); }), "eps is 0"));
 }
 
+TEST(FurtherFunctions, PickByVectorsAlone) {
+  const Tensor x = a(), i = Tensor::of({0, 1}, {1, 2}, DType::I64);
+  const std::string told = "the index must be a vector, it has 2 dimensions";
+  EXPECT_TRUE(contains(user_error([&] { index_select(x, 0, i); }), told));
+  EXPECT_TRUE(contains(user_error([&] { index_add(x, 0, i, x); }), told));
+  EXPECT_TRUE(contains(user_error([&] { index_copy(x, 0, i, x); }), told));
+  EXPECT_TRUE(contains(user_error([&] { index_fill(x, 0, i, 1); }), told));
+  EXPECT_EQ(index_select(x, 0, i[0][1]).to_vector(), (Values{3, 1, 9}));
+}
+
 TEST(FurtherFunctions, CovariancesAndTrapezoids) {
   const Tensor f = Tensor::of({1, 2, 1}, {3}, DType::I64), w = Tensor::of({0.5, 1, 2}, {3}), x = Tensor::of({0, 1, 3}, {3});
   expect_values(cov(a()), {2.3333333, 5.3333333, 5.3333333, 17.333333});
@@ -112,6 +122,8 @@ TEST(FurtherFunctions, CovariancesAndTrapezoids) {
   expect_values(cov(a(), 1, {}, w), {2.5, 7, 7, 23.714285});
   expect_values(cov(a(), 1, f, w), {1.8571428, 5.7142853, 5.7142853, 21.142857});
   expect_values(cov(a()[0]), {2.3333333});
+  for (const Tensor& t : {cov(slice(a(), 0, 0, 1)), corrcoef(slice(a(), 0, 0, 1)), cov(a()[0]), corrcoef(a()[0])}) EXPECT_EQ(t.dim(), 0);
+  expect_values(cov(slice(a(), 0, 0, 1)), {2.3333333});
   expect_values(corrcoef(a()), {1, 0.83862776, 0.83862776, 1});
   expect_values(trapezoid(a(), x), {7.5, 12});
   expect_values(trapezoid(a(), a()), {7.5, 36});

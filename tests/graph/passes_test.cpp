@@ -112,7 +112,7 @@ TEST(Simplify, RemovesWhatChangesNothing) {
   auto g = parse(R"(graph "t"(%x: f32[2, 3]) {
     %a: f32[2, 3] = clone(%x)
     %b: f32[2, 3] = view(%a, size=[2, 3])
-    %c: f32[2, 3] = add.Tensor(%b, 0)
+    %c: f32[2, 3] = sub.Tensor(%b, 0)
     %d: f32[2, 3] = _to_copy(%c, dtype=f32)
     %e: f32[2, 3] = expand(%d, size=[2, 3])
     %f: f32[2, 3] = mul.Tensor(%e, 1)
@@ -122,6 +122,17 @@ TEST(Simplify, RemovesWhatChangesNothing) {
     return %i
   })");
   EXPECT_EQ(body(*run("simplify", *g)), "i = mul.Tensor %x 2\nreturn i");
+}
+
+// -0. + 0. is 0., of floats.
+TEST(Simplify, KeepsWhatChangesTheSignOfAZero) {
+  for (const char* kept : {"add.Tensor(%x, 0)", "add.Tensor(%x, 0.0)", "sub.Tensor(%x, -0.0)"})
+    EXPECT_EQ(run("simplify", *parse("graph \"t\"(%x: f32[2]) {\n  %a: f32[2] = " + std::string(kept) + "\n  return %a\n}")), nullptr)
+        << kept;
+  for (const char* dropped : {"add.Tensor(%x, -0.0)", "sub.Tensor(%x, 0)", "sub.Tensor(%x, 0.0)"})
+    EXPECT_EQ(body(*run("simplify", *parse("graph \"t\"(%x: f32[2]) {\n  %a: f32[2] = " + std::string(dropped) + "\n  return %a\n}"))),
+              "return x");
+  EXPECT_EQ(body(*run("simplify", *parse("graph \"t\"(%x: i64[2]) {\n  %a: i64[2] = add.Tensor(%x, 0)\n  return %a\n}"))), "return x");
 }
 
 TEST(Simplify, KeepsWhatChangesTheDtype) {
@@ -450,7 +461,7 @@ TEST(InplaceChains, NotWhenTheOldContentsAreReadLater) {
 }
 
 TEST(RunPasses, ReportsAndObeysTheOffSwitch) {
-  const char* text = "graph \"t\"(%x: f32[2]) {\n  %a: f32[2] = clone(%x)\n  %b: f32[2] = add_.Tensor(%a, 0)\n  return %b\n}";
+  const char* text = "graph \"t\"(%x: f32[2]) {\n  %a: f32[2] = clone(%x)\n  %b: f32[2] = sub_.Tensor(%a, 0)\n  return %b\n}";
   CompileOptions options;
   options.set("verify_passes", "1");
   PassReport report;

@@ -56,6 +56,76 @@ TEST_F(ElementwiseRows, NumbersPromoteByCategoryOnly) {
   EXPECT_EQ(evaluate(get("where.ScalarOther"), {Tensor::of({1, 0}, {2}, DType::Bool), half, 0.5})[0].dtype(), DType::F16);
 }
 
+// Pairs and results are PyTorch 2.15.0's.
+TEST_F(ElementwiseRows, NextNumbersAreThoseOfTheDtype) {
+  const double inf = HUGE_VAL;
+  struct Numbers {
+    DType dtype;
+    double largest, smallest, normal, step;  // the greatest and least numbers, the least normal one, the distance above 1
+  };
+  for (const Numbers& h :
+       {Numbers{DType::F16, 65504, 0x1p-24, 0x1p-14, 0x1p-10}, Numbers{DType::BF16, 0x1.FEp127, 0x1p-133, 0x1p-126, 0x1p-7},
+        Numbers{DType::F32, 0x1.FFFFFEp127, 0x1p-149, 0x1p-126, 0x1p-23}}) {
+    const Values from = {0, -0., inf, -inf, 1, 1, -1, -1, 1.5, h.largest, h.normal, h.normal, h.normal / 2, h.smallest, -h.smallest, 2, 0};
+    const Values to = {1, -1, 0, 0, 2, 0, 0, -2, 2, inf, 0, 1, 0, 0, 1, 2, -0.};
+    const Values want = {h.smallest,
+                         -h.smallest,
+                         h.largest,
+                         -h.largest,
+                         1 + h.step,
+                         1 - h.step / 2,
+                         -1 + h.step / 2,
+                         -1 - h.step,
+                         1.5 + h.step,
+                         inf,
+                         h.normal - h.smallest,
+                         h.normal + h.smallest,
+                         h.normal / 2 - h.smallest,
+                         0,
+                         -0.,
+                         2,
+                         -0.};
+    const auto n = static_cast<int64_t>(from.size());
+    const Tensor a = Tensor::of(from, std::vector<int64_t>{n}, h.dtype), b = Tensor::of(to, std::vector<int64_t>{n}, h.dtype);
+    const Tensor got = evaluate(get("nextafter"), {a, b})[0];
+    EXPECT_EQ(got.dtype(), h.dtype);
+    EXPECT_EQ(got.to_vector(), want) << name_of(h.dtype);
+    const Tensor nan = Tensor::of({NAN}, {1}, h.dtype), one = Tensor::of({1}, {1}, h.dtype);
+    EXPECT_TRUE(std::isnan(evaluate(get("nextafter"), {nan, one})[0].item()) &&
+                std::isnan(evaluate(get("nextafter"), {one, nan})[0].item()));
+  }
+}
+
+// All numbers of both half dtypes, each towards both ends: there is none between a number and the next one.
+TEST_F(ElementwiseRows, NextNumbersLeaveNoGap) {
+  for (DType dtype : {DType::F16, DType::BF16}) {
+    std::vector<uint16_t> bits(0x7C01);  // all from 0 to infinity in F16, as many in BF16
+    if (dtype == DType::BF16) bits.resize(0x7F81);
+    for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<uint16_t>(i);
+    const std::vector<int64_t> sizes = {static_cast<int64_t>(bits.size())};
+    const Tensor all = Tensor::from_blob(bits.data(), sizes, dtype);
+    const Tensor up = evaluate(get("nextafter"), {all, Tensor::full(sizes, HUGE_VAL, dtype)})[0];
+    const Tensor down = evaluate(get("nextafter"), {all, Tensor::full(sizes, -HUGE_VAL, dtype)})[0];
+    const Values values = all.to_vector(), above = up.to_vector(), below = down.to_vector();
+    for (size_t i = 0; i + 1 < values.size(); ++i) {
+      ASSERT_EQ(above[i], values[i + 1]) << name_of(dtype) << " " << i;
+      ASSERT_EQ(below[i + 1], values[i]) << name_of(dtype) << " " << i;
+    }
+  }
+}
+
+TEST_F(ElementwiseRows, SquaresOfTruthValuesAreNumbers) {
+  const Tensor x = Tensor::of({1, 0}, {2}, DType::Bool), y = evaluate(get("square"), {x})[0];
+  EXPECT_EQ(y.dtype(), DType::I64);
+  EXPECT_EQ(y.to_vector(), (Values{1, 0}));
+}
+
+TEST_F(ElementwiseRows, ScaledProductsAreScaledFirst) {
+  const Tensor z = Tensor::of({1, 2}, {2}), a = Tensor::of({1e30, 3}, {2}), b = Tensor::of({1e30, 4}, {2});
+  EXPECT_EQ(run("addcmul", {z, a, b, 0.}), (Values{1, 2}));
+  EXPECT_EQ(run("addcmul", {z, a, b, 1e-30})[0], 1 + double(1e30f * 1e-30f) * 1e30f);
+}
+
 TEST_F(ElementwiseRows, FloatPowerIsInF64) {
   Tensor x = Tensor::of({2, 3}, {2}, DType::I32);
   EXPECT_EQ(evaluate(get("float_power.Tensor_Scalar"), {x, 2.0})[0].dtype(), DType::F64);

@@ -169,7 +169,8 @@ Tensor gaps(const Tensor& values) {
   const Tensor gap = sub(unsqueeze(values, values.dim() - 1), unsqueeze(values, values.dim()));
   return add(planted(GradientBug::EighGaps) ? negative(gap) : gap, diagonal(ones_like(values)));
 }
-Tensor off_diagonal(const Tensor& t) { return sub(t, diagonal(ops::call1("diagonal", {t, num(0), num(-2), num(-1)}))); }
+// t without its symmetric part.
+Tensor turned(const Tensor& t) { return sub(t, flipped(t)); }
 
 void eigh_rule(GradientCall& c) {
   require_real(c);
@@ -180,7 +181,7 @@ void eigh_rule(GradientCall& c) {
   }
   Tensor inner = diagonal(c.cotangent(0));
   if (c.cotangents[1].defined() && c.flag("compute_v"))
-    inner = add(inner, off_diagonal(div(product(flipped(vectors), c.cotangents[1]), gaps(values))));
+    inner = add(inner, div(mul(turned(product(flipped(vectors), c.cotangents[1])), 0.5), gaps(values)));
   c.set("A", product(product(vectors, inner), flipped(vectors)));
 }
 
@@ -195,7 +196,6 @@ void svd_rule(GradientCall& c) {
   Tensor inner = diagonal(c.cotangent(1));
   Tensor beyond;  // what leaves the spaces of U and V
   const auto add_beyond = [&](const Tensor& t) { beyond = beyond.defined() ? add(beyond, t) : t; };
-  const auto turned = [](const Tensor& t) { return sub(t, flipped(t)); };
   const Tensor along_rows = unsqueeze(s, s.dim()), along_columns = unsqueeze(s, s.dim() - 1), squares = gaps(mul(s, s));
   if (has_vectors && c.cotangents[0].defined()) {
     const Tensor g = columns(c.cotangents[0], 0, k), inside = product(flipped(u), g);

@@ -143,7 +143,8 @@ Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g, double p
   }
   Tensor scaled = p < 2 ? mul(sign, pow(size, p - 1)) : mul(x, pow(size, p - 2));
   if (p < 1) scaled = where(compare("eq", size, 0.0), zeros({}, x.dtype()), scaled);
-  return where(is_zero, zeros({}, x.dtype()), mul(scaled, mul(g, pow(y, planted(GradientBug::NormPower) ? -p : 1 - p))));
+  const Tensor power = pow(one_for_zero(y), planted(GradientBug::NormPower) ? -p : 1 - p);  // what is infinite would stay in its derivative
+  return where(is_zero, zeros({}, x.dtype()), mul(scaled, mul(g, power)));
 }
 
 void vector_norm_rule(GradientCall& c) {

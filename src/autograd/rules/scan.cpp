@@ -19,19 +19,23 @@ void cumsum_rule(GradientCall& c) {
   c.set("self", (planted(GradientBug::CumsumForward) ? scanned : scanned_back)("cumsum", c.cotangent(), dim));
 }
 
-// Before the first zero, by division; at the first zero, by products without it; after it, nothing.
+// From g, the cotangent of y = cumprod(x). Before the first zero, by division; at it, by products without it; behind it, that zero times
+// what those products change by: nothing, but for second derivatives.
+Tensor cumprod_gradient(const Tensor& x, const Tensor& y, const Tensor& g, int64_t dim, bool first) {
+  const Tensor zero = is_zero(x), count = scanned("cumsum", cast_to(zero, DType::I64), dim), none = zeros({}, x.dtype());
+  const Tensor is_first = ops::call1("logical_and", {zero, compare_int("eq", count, 1)});
+  const Tensor others = where(is_first, full({}, 1, x.dtype()), x), without = scanned("cumprod", others, dim);
+  const Tensor before = div(scanned_back("cumsum", mul(g, y), dim), one_for_zero(x));
+  const Tensor at_first = planted(GradientBug::CumprodFirstZero) ? zeros_like(x) : scanned_back("cumsum", mul(g, without), dim);
+  const Tensor behind = first ? mul(sum(where(is_first, x, none), {dim}, true), cumprod_gradient(others, without, g, dim, false)) : none;
+  return where(is_first, at_first, where(compare_int("ge", count, 1), behind, before));
+}
 void cumprod_rule(GradientCall& c) {
   const Tensor g = c.cotangent();
   if (g.dim() == 0) return c.set("self", g);
   const Tensor x = conjugate(cast_to(c.tensor("self"), c.results[0].dtype()));
   const int64_t dim = dim_of(c, "dim", x);
-  const Tensor zero = is_zero(x), count = scanned("cumsum", cast_to(zero, DType::I64), dim);
-  const Tensor is_first = ops::call1("logical_and", {zero, compare_int("eq", count, 1)});
-  const Tensor without = scanned("cumprod", where(is_first, full({}, 1, x.dtype()), x), dim);
-  const Tensor before = div(scanned_back("cumsum", mul(g, conjugate(c.results[0])), dim), one_for_zero(x));
-  const Tensor at_first = scanned_back("cumsum", mul(g, without), dim);
-  c.set("self", where(is_first, planted(GradientBug::CumprodFirstZero) ? zeros_like(x) : at_first,
-                      where(compare_int("ge", count, 1), zeros({}, x.dtype()), before)));
+  c.set("self", cumprod_gradient(x, conjugate(c.results[0]), g, dim, true));
 }
 
 // In logarithms, positive and negative cotangents apart, as exp(-result) overflows.

@@ -173,13 +173,15 @@ class Simplifier {
     return p && constant_number(*p) == 0.0;
   }
 
-  // x + 0, x - 0, x * 1, x / 1, x ** 1.
+  // x + 0 of integers, x + -0., x - 0, x * 1, x / 1, x ** 1. A float x + 0. is another number where x is -0.
   static bool is_neutral(const Node& n) {
     static const std::vector<std::pair<std::string_view, double>>& neutral = *new std::vector<std::pair<std::string_view, double>>{
         {"add.Tensor", 0}, {"add.Scalar", 0}, {"sub.Tensor", 0}, {"sub.Scalar", 0},       {"mul.Tensor", 1},
         {"mul.Scalar", 1}, {"div.Tensor", 1}, {"div.Scalar", 1}, {"pow.Tensor_Scalar", 1}};
     if (n.args.size() < 2) return false;
     auto number = constant_number(n.args[1]);
+    const bool adds = n.op->name.starts_with("add."), subtracts = n.op->name.starts_with("sub.");
+    if (number && (adds || subtracts) && !is_int(n.results[0]->type.dtype) && std::signbit(*number) != adds) return false;
     return number && std::find(neutral.begin(), neutral.end(), std::pair<std::string_view, double>(n.op->name, *number)) != neutral.end();
   }
 

@@ -81,6 +81,12 @@ void clip_by_inputs(OpCall& c) {
   c.set(0, x);
 }
 
+// As NumPy's: what is no number stays so.
+void sign(OpCall& c) {
+  Tensor x = c.in(0), out = op("sign", x);
+  c.set(0, is_float(x.dtype()) ? op("where.self", op("isnan", x), x, out) : out);
+}
+
 void clip_by_attributes(OpCall& c) {
   Arg<Tensor> low, high;
   if (c.has_attribute("min")) low = c.real("min", 0);
@@ -155,7 +161,7 @@ void add_elementwise_operators(Operators& t) {
   t.add("Where", 9, [](OpCall& c) { c.set(0, op("where.self", c.in(0), c.in(1), c.in(2))); });
   t.add("Abs", 1, unary<"abs">);
   t.add("Neg", 1, unary<"neg">);
-  t.add("Sign", 9, unary<"sign">);
+  t.add("Sign", 9, sign);
   t.add("Exp", 1, unary<"exp">);
   t.add("Log", 1, unary<"log">);
   t.add("Sqrt", 1, unary<"sqrt">);

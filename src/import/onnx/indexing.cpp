@@ -8,10 +8,10 @@
 namespace toroid::import::onnx {
 namespace {
 
-// Indices may count from the end.
-Tensor wrapped(const Tensor& index, const Expr& size) {
-  Tensor i = cast(index, DType::I64);
-  return op("where.self", op("lt.Scalar", i, 0), op("add.Tensor", i, size), i);
+// For operations that take no negative places: indices of dimension `dim` that count from the end, as what they stand for. Others are an
+// error that tells them as they are.
+Tensor wrapped(const OpCall& c, const Tensor& index, const Expr& size, int64_t dim) {
+  return op("_check_index", cast(index, DType::I64), size, c.node().op_type, dim, true);
 }
 
 // A list of index tensors with holes for the dimensions before `axis`.
@@ -24,7 +24,6 @@ std::vector<Tensor> index_at(int64_t axis, const Tensor& index) {
 void gather(OpCall& c) {
   Tensor x = c.in(0), index = c.in(1);
   auto axis = normal_axis(c.integer("axis", 0), rank_of(x));
-  Expr size = sizes_of(x)[static_cast<size_t>(axis)];
   if (auto known = c.constant(index); known && known->dim() <= 1) {
     // What is known is a view, or at least needs no check for negative places.
     std::vector<int64_t> places;
@@ -33,13 +32,13 @@ void gather(OpCall& c) {
     bool negative = std::any_of(places.begin(), places.end(), [](int64_t p) { return p < 0; });
     if (!negative) return c.set(0, op("index_select", x, axis, integer_tensor(Sizes(places.begin(), places.end()))));
   }
-  c.set(0, op("index.Tensor", x, index_at(axis, wrapped(index, size))));
+  c.set(0, op("index.Tensor", x, index_at(axis, cast(index, DType::I64))));
 }
 
 void gather_elements(OpCall& c) {
   Tensor x = c.in(0);
   auto axis = normal_axis(c.integer("axis", 0), rank_of(x));
-  c.set(0, op("gather", x, axis, wrapped(c.in(1), sizes_of(x)[static_cast<size_t>(axis)])));
+  c.set(0, op("gather", x, axis, wrapped(c, c.in(1), sizes_of(x)[static_cast<size_t>(axis)], axis)));
 }
 
 // The rows of an index tensor [..., k] as one tensor for each of k dimensions of x behind the first `batch`.
@@ -59,8 +58,7 @@ void gather_nd(OpCall& c) {
   std::vector<Tensor> list;
   // The place in each batch dimension is that of the index itself.
   for (int64_t d = 0; d < batch; ++d) list.push_back(along_axis(op("arange", sizes[static_cast<size_t>(d)], DType::I64), d, rank - 1));
-  auto parts = tuples(index, x, batch);
-  for (size_t i = 0; i < parts.size(); ++i) list.push_back(wrapped(parts[i], sizes[static_cast<size_t>(batch) + i]));
+  for (const Tensor& part : tuples(index, x, batch)) list.push_back(cast(part, DType::I64));
   c.set(0, op("index.Tensor", x, list));
 }
 
@@ -75,7 +73,7 @@ std::string_view reduction_name(const std::string& name) {
 void scatter_elements(OpCall& c) {
   Tensor x = c.in(0);
   auto axis = normal_axis(c.integer("axis", 0), rank_of(x));
-  Tensor index = wrapped(c.in(1), sizes_of(x)[static_cast<size_t>(axis)]);
+  Tensor index = wrapped(c, c.in(1), sizes_of(x)[static_cast<size_t>(axis)], axis);
   std::string reduction = c.text("reduction", "none");
   if (reduction == "none") return c.set(0, op("scatter.src", x, axis, index, c.in(2)));
   c.set(0, op("scatter_reduce.two", x, axis, index, c.in(2), reduction_name(reduction)));
@@ -85,15 +83,17 @@ void scatter_nd(OpCall& c) {
   Tensor x = c.in(0), index = c.in(1), updates = c.in(2);
   Sizes sizes = sizes_of(x);
   auto parts = tuples(index, x, 0);
-  for (size_t i = 0; i < parts.size(); ++i) parts[i] = wrapped(parts[i], sizes[i]);
+  for (Tensor& part : parts) part = cast(part, DType::I64);
   std::string reduction = c.text("reduction", "none");
   if (reduction == "none" || reduction == "add") return c.set(0, op("index_put", x, parts, updates, reduction == "add"));
   // Slices become rows of a matrix, which are joined by their flat place.
   Expr rows = 1, columns = 1;
   Tensor place;
   for (size_t d = 0; d < sizes.size(); ++d) (d < parts.size() ? rows : columns) *= sizes[d];
-  for (size_t i = 0; i < parts.size(); ++i)
-    place = place.defined() ? op("add.Tensor", op("mul.Tensor", place, sizes[i]), parts[i]) : parts[i];
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Tensor part = wrapped(c, parts[i], sizes[i], static_cast<int64_t>(i));
+    place = place.defined() ? op("add.Tensor", op("mul.Tensor", place, sizes[i]), part) : part;
+  }
   Expr count = numel_of(place);
   Tensor index_rows = op("expand", reshape(place, {count, 1}), Sizes{count, columns});
   Tensor out =

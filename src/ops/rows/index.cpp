@@ -255,11 +255,19 @@ void index_put_kernel(KernelCall& c) {
 
 Tensor as_row(const Tensor& index) { return index.dim() == 0 ? forms::unsqueeze(index, 0) : index; }
 
+// The index of c, which picks from one dimension of `row`: a vector, or one element.
+Tensor vector_index(const CallReader& c, const Tensor& row, int64_t dim, bool wraps = false) {
+  const Tensor index = c.tensor("index");
+  TOROID_USER_CHECK(index.dim() < 2, "{}: the index must be a vector, it has {} dimensions; index() takes one of any shape",
+                    plain_name(c.op()), index.dim());
+  return forms::checked_index(c, as_row(index), forms::size_at(row, dim), dim, wraps);
+}
+
 // t seen with at least one dimension: the operations below take 0-d tensors for rows of one element.
 Results index_select(const CallReader& c) {
   Tensor self = c.tensor("self");
   int64_t dim = forms::dim_of(c, "dim", self);
-  const Tensor row = as_row(self), index = forms::checked_index(c, as_row(c.tensor("index")), forms::size_at(row, dim), dim);
+  const Tensor row = as_row(self), index = vector_index(c, row, dim);
   Tensor picked = forms::pick(row, dim, index);
   return {self.dim() == 0 ? forms::view(picked, {}) : picked};
 }
@@ -267,7 +275,7 @@ Results index_select(const CallReader& c) {
 Results put_along(const CallReader& c, const Tensor& source, bool accumulate, bool wraps = false) {
   Tensor self = c.tensor("self");
   int64_t dim = forms::dim_of(c, "dim", self);
-  Tensor row = as_row(self), index = forms::checked_index(c, as_row(c.tensor("index")), forms::size_at(row, dim), dim, wraps);
+  Tensor row = as_row(self), index = vector_index(c, row, dim, wraps);
   Tensor out = call1("index_put", {row, forms::index_list(dim, index), as_row(forms::cast_to(source, self.dtype())), accumulate});
   return {self.dim() == 0 ? forms::view(out, {}) : out};
 }

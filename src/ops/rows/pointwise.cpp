@@ -147,8 +147,8 @@ void add_product_rows(Table& t) {
     return fmod(lhs(f), rhs(f));
   });
   t.pointwise("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", Promote::Default, [](F f) {
-    S product = f[1] * f[2];
-    return f[0] + (f.real("value") == 1 ? product : product * f.constant("value"));
+    S scaled = f.real("value") == 1 ? f[1] : f[1] * f.constant("value");  // first: a product that overflows is nothing beside a value of 0
+    return f[0] + scaled * f[2];
   });
   t.pointwise("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", Promote::Float, [](F f) {
     S numerator = f.real("value") == 1 ? f[1] : f[1] * f.constant("value");
@@ -229,6 +229,29 @@ S xlogy_formula(F f) {
   return select(is_nan(y), y, select(x == 0.0, lit(x, 0), x * log(y)));
 }
 
+// The neighbour of x on the way to `to` in a dtype of which the compute dtype has all numbers and what lies between. `digits`: of its
+// fraction; `least`: the exponent that its smallest numbers share; `largest`: its greatest number.
+S next_narrow(S x, S to, int digits, int least, double largest) {
+  const S exponent = apply(ScalarOp::FrexpExponent, x), fraction = abs(apply(ScalarOp::FrexpMantissa, x)), rises = x < to;
+  const S shrinks = rises ^ (x > 0.0);
+  // Below a power of two numbers lie closer.
+  const S below = select((fraction == 0.5) & shrinks, exponent - 1.0, exponent);
+  const S step = apply(ScalarOp::Exp2, maximum(below, static_cast<double>(least)) - static_cast<double>(digits));
+  const S next = apply(ScalarOp::CopySign, select(rises, x + step, x - step), x);
+  const S of_zero = apply(ScalarOp::CopySign, lit(x, std::exp2(least - digits)), to),
+          of_infinity = apply(ScalarOp::CopySign, lit(x, largest), x);
+  const S moved = select(x == 0.0, of_zero, select(is_inf(x), of_infinity, next));
+  return select(is_nan(x) | is_nan(to), x + to, select(x == to, to, moved));
+}
+
+S nextafter_formula(F f) {
+  const DType dtype = float_type(promoted_dtype(f));
+  if (dtype == DType::F16) return next_narrow(f[0], f[1], 11, -13, 65504);
+  if (dtype == DType::BF16) return next_narrow(f[0], f[1], 8, -125, 0x1.FEp127);
+  if (dtype != f.compute) return next_narrow(f[0], f[1], 24, -125, 0x1.FFFFFEp127);  // f32 by the interpreter, in f64
+  return apply(ScalarOp::NextAfter, f[0], f[1]);
+}
+
 void add_binary_function_rows(Table& t) {
   binary_rows(t, {"maximum"}, {""}, Promote::Default, [](F f) { return maximum(f[0], f[1]); });
   binary_rows(t, {"minimum"}, {""}, Promote::Default, [](F f) { return minimum(f[0], f[1]); });
@@ -237,7 +260,7 @@ void add_binary_function_rows(Table& t) {
   binary_rows(t, {"atan2", "arctan2"}, {""}, Promote::Float, [](F f) { return apply(ScalarOp::Atan2, f[0], f[1]); });
   binary_rows(t, {"hypot"}, {""}, Promote::Float, [](F f) { return apply(ScalarOp::Hypot, f[0], f[1]); });
   binary_rows(t, {"copysign"}, {".Tensor", ".Scalar"}, Promote::Float, [](F f) { return apply(ScalarOp::CopySign, lhs(f), rhs(f)); });
-  binary_rows(t, {"nextafter"}, {""}, Promote::Float, [](F f) { return apply(ScalarOp::NextAfter, f[0], f[1]); });
+  binary_rows(t, {"nextafter"}, {""}, Promote::Float, nextafter_formula);
   binary_rows(
       t, {"heaviside"}, {""}, Promote::Default, [](F f) { return select(f[0] == 0.0, f[1], cast(f[0] > 0.0, f.compute)); }, nullptr, "self",
       "values");

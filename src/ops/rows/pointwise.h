@@ -31,6 +31,7 @@ void refuse_bool(F f);
 void need_integers(F f);
 void refuse_floats(F f);
 void need_floats(F f);
+constexpr double kSeluAlpha = 1.6732632423543772848170429916717, kSeluScale = 1.0507009873554804934193349852946;
 // Whether a row of fake quantization, whose operands are self, or self, scale and zero point, clamps nothing.
 S fake_quantize_inside(F f);
 

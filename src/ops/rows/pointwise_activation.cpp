@@ -8,7 +8,8 @@ namespace {
 constexpr double kSqrt2OverPi = 0.79788456080286535588;
 constexpr double kInvSqrt2 = 0.70710678118654752440;
 
-S clip(S x, double lo, double hi) { return minimum(maximum(x, lo), hi); }
+// Limits come first here and below: of equal operands the second one is taken, so that -0 stays what it is.
+S clip(S x, double lo, double hi) { return minimum(hi, maximum(lo, x)); }
 
 S gelu_formula(F f) {
   std::string approximate = f.text("approximate");
@@ -27,13 +28,12 @@ S elu_formula(F f) {
   need_floats(f);
   S x = f[0], scale = f.constant("scale");
   S negative = expm1(x * f.constant("input_scale")) * (f.constant("alpha") * scale);
-  return select(x > 0.0, x * scale, negative);
+  return select(x <= 0.0, negative, x * scale);
 }
 
 S selu_formula(F f) {
   need_floats(f);
-  constexpr double kAlpha = 1.6732632423543772848170429916717, kScale = 1.0507009873554804934193349852946;
-  return select(f[0] > 0.0, f[0] * kScale, expm1(f[0]) * (kAlpha * kScale));
+  return select(f[0] <= 0.0, expm1(f[0]) * (kSeluAlpha * kSeluScale), f[0] * kSeluScale);
 }
 
 S soft_shrink(F f) {
@@ -67,7 +67,7 @@ std::vector<Tensor> prelu(const CallReader& c) {
 }
 
 void add_rectifier_rows(Table& t) {
-  unary_rows(t, {"relu"}, Promote::Default, [](F f) { return maximum(f[0], 0.0); });
+  unary_rows(t, {"relu"}, Promote::Default, [](F f) { return maximum(0.0, f[0]); });
   unary_rows(t, {"relu6"}, Promote::Default, [](F f) { return clip(f[0], 0, 6); });
   t.pointwise("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", Promote::KeepFirst,
               [](F f) { return select(f[0] > 0.0, f[0], f[0] * f.constant("negative_slope")); });
@@ -80,12 +80,12 @@ void add_rectifier_rows(Table& t) {
     need_floats(f);
     TOROID_USER_CHECK(f.real("alpha") != 0, "celu: alpha must not be 0");
     S a = f.constant("alpha");
-    return select(f[0] > 0.0, f[0], expm1(f[0] / a) * a);
+    return select(f[0] <= 0.0, expm1(f[0] / a) * a, f[0]);
   });
   t.pointwise("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", Promote::KeepFirst,
               [](F f) { return select(f[0] <= f.constant("threshold"), f.constant("value"), f[0]); });
   t.pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", Promote::KeepFirst,
-              [](F f) { return minimum(maximum(f[0], limit(f, "min_val", true)), limit(f, "max_val", false)); });
+              [](F f) { return minimum(limit(f, "max_val", false), maximum(limit(f, "min_val", true), f[0])); });
 }
 
 void add_smooth_rows(Table& t) {

@@ -31,9 +31,9 @@ S clamp_formula(F f) {
   S x = f[0];
   size_t next = 1;  // absent operands are left out of the list
   bool tensors = f.op().schema.params[1].type == ParamType::Tensor;
-  if (f.has("min")) x = maximum(x, tensors ? f[next++] : limit(f, "min", true));
-  if (f.has("max")) x = minimum(x, tensors ? f[next] : limit(f, "max", false));
-  return x;
+  if (f.has("min")) x = maximum(tensors ? f[next++] : limit(f, "min", true), x);
+  if (f.has("max")) x = minimum(tensors ? f[next] : limit(f, "max", false), x);
+  return x;  // of equal operands the second one: -0 stays what it is
 }
 
 void add_clamp_rows(Table& t) {
@@ -41,8 +41,8 @@ void add_clamp_rows(Table& t) {
     t.pointwise(fmt::format("{}(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", name), Promote::Default, clamp_formula);
     t.pointwise(fmt::format("{}.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", name), Promote::Default, clamp_formula);
   }
-  t.pointwise("clamp_min(Tensor self, Scalar min) -> Tensor", Promote::Default, [](F f) { return maximum(f[0], limit(f, "min", true)); });
-  t.pointwise("clamp_max(Tensor self, Scalar max) -> Tensor", Promote::Default, [](F f) { return minimum(f[0], limit(f, "max", false)); });
+  t.pointwise("clamp_min(Tensor self, Scalar min) -> Tensor", Promote::Default, [](F f) { return maximum(limit(f, "min", true), f[0]); });
+  t.pointwise("clamp_max(Tensor self, Scalar max) -> Tensor", Promote::Default, [](F f) { return minimum(limit(f, "max", false), f[0]); });
   Formula lower = [](F f) { return maximum(f[0], f[1]); };
   Formula upper = [](F f) { return minimum(f[0], f[1]); };
   t.pointwise("clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", Promote::Default, lower);

@@ -111,8 +111,12 @@ void add_sign_rows(Table& t) {
     TOROID_USER_CHECK(x.dtype() != DType::Bool, "positive is not defined on bool");
     return {x};
   });
-  unary_rows(
-      t, {"square"}, Promote::Default, [](F f) { return f[0] * f[0]; }, [](Z z) { return z[0] * z[0]; });
+  Op& square = t.pointwise("square(Tensor self) -> Tensor", Promote::Default, [](F f) { return f[0] * f[0]; });
+  square.complex_formula = [](Z z) { return z[0] * z[0]; };
+  square.meta = [](MetaCall& c) {  // the power 2, and so a number of truth values, too
+    const TensorType& x = *c.tensor("self");
+    c.result(is_bool(x.dtype) ? DType::I64 : x.dtype, x.sizes);
+  };
 }
 
 void add_rounding_rows(Table& t) {

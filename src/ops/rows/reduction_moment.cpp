@@ -90,7 +90,8 @@ Results covariance(const CallReader& c) {
     Tensor freedom = call1("clamp_min", {sub(total, lost.defined() ? Arg<Tensor>(lost) : Arg<Tensor>(correction)), 0.0});
     x = div(call1("mm", {mul(x, w), permute(is_complex(t) ? unary("conj_physical", x) : x, {1, 0})}), freedom);
   }
-  return {cast_to(self.dim() < 2 ? view(x, {}) : x, t)};
+  const bool is_one = self.dim() < 2 || sym::known({sym::Rel::Eq, size_at(self, 0), 1}).value_or(false);
+  return {cast_to(is_one ? view(x, {}) : x, t)};  // the variance of one variable is a number
 }
 Results correlation(const CallReader& c) {
   Tensor x = call1("cov", {c.tensor("self")});
