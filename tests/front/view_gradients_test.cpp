@@ -335,6 +335,23 @@ TEST(ViewGradients, OfMembersAreThoseOfBackwardEachWay) {
     for (auto& [how, loss] : losses_of(c)) expect_gradients(fmt::format("{} {}", c.name, how), loss, c.sizes);
 }
 
+// Of sums of squares: the sum of gradient times argument is twice the loss, whose gradient is known.
+TEST(ViewGradients, HaveGradients) {
+  for (const auto cases : {std::span<const Case>(kCases), std::span<const Case>(kMembers)})
+    for (auto& c : cases) {
+      if (std::string_view(c.name).starts_with("detach")) continue;
+      const Loss loss = [&](const Tensor& x) { return total(c.call(x)); };
+      const Loss twice = [&](const Tensor& x) { return sum(gradient_of(loss, x) * x); };
+      std::vector<double> want = backward_of(loss, c.sizes), eager, compiled;
+      for (double& g : want) g *= 2;
+      EXPECT_EQ(user_error([&] { eager = gradient_of(twice, leaf(c.sizes)).to_vector(); }), "no error") << c.name;
+      EXPECT_EQ(eager, want) << c.name;
+      const auto f = compile([&](const Tensor& x) { return gradient_of(twice, x); }, by_reference());
+      EXPECT_EQ(user_error([&] { compiled = f(leaf(c.sizes)).to_vector(); }), "no error") << c.name;
+      EXPECT_EQ(compiled, want) << c.name;
+    }
+}
+
 TEST(ViewGradients, WithinRegions) {
   for (const auto cases : {std::span<const Case>(kCases), std::span<const Case>(kMembers)})
     for (auto& c : cases)
