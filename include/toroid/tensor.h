@@ -256,14 +256,14 @@ class Tensor {
   }
   // Element or part i along the first dimension, from the end where it is negative: select(x, 0, i). It can be traced.
   Tensor operator[](const detail::Position& i) const;
-  // Row-major copy (or itself when it is that already). The operation toroid::contiguous() can be traced.
+  // Row-major copy (or itself when it is that already). It can be traced.
   Tensor contiguous(Where where = Where::current()) const;
   // The same elements in the memory of another device (or itself, when they are there already). It can be traced. EnvironmentError when
   // there is no such device, or not enough memory.
   Tensor to(const Device& device, Where where = Where::current()) const;
   // The same elements converted (or itself, when they are of the dtype already). It can be traced.
   Tensor to(DType dtype, Where where = Where::current()) const;
-  // A view with other sizes and strides (in elements) on the same storage, `offset` elements from this tensor's first.
+  // A view with other sizes and strides (in elements) on this storage, from `offset` elements behind the first on. It can be traced.
   Tensor as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0,
                     Where where = Where::current()) const;
 
