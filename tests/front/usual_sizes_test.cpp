@@ -66,10 +66,8 @@ void expect_all(const std::vector<std::string>& sources, const std::string& what
 struct Broadcast : ModelFolder {
   Broadcast() : ModelFolder(message()) {}
   static Message message() {
-    const GraphParts parts{{node("Mul", {"x", "w"}, {"y"})},
-                           {value_info("x", {"n", "4"}), value_info("w", {"m", "4"})},
-                           {value_info("y", {"r", "4"})},
-                           {}};
+    const GraphParts parts{
+        {node("Mul", {"x", "w"}, {"y"})}, {value_info("x", {"n", "4"}), value_info("w", {"m", "4"})}, {value_info("y", {"r", "4"})}, {}};
     return parts.model(17);
   }
 };
