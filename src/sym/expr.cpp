@@ -368,17 +368,20 @@ bool is_of_sizes(const Expr& e) {
   return all;
 }
 
-// A lower bound of d, times a number above 0, without its first division of sizes by a number c: floor(x / c) is at most x / c, and at
-// least (x - c + 1) / c.
+// A lower bound of d, times a number above 0, without one of its divisions of sizes by a number c: floor(x / c) is at most x / c, and at
+// least (x - c + 1) / c. Those that are subtracted go first, as others are 0 or more where x is.
 std::optional<Expr> without_division(const Expr& d) {
-  for (auto& t : Terms(d)) {
+  const Term* found = nullptr;
+  const Terms terms(d);
+  for (auto& t : terms) {
     if (t.factors.size() != 1 || t.factors[0].kind() != Kind::FloorDiv) continue;
-    const Expr &x = t.factors[0].node()->args[0], &c = t.factors[0].node()->args[1];
-    if (!c.is_const() || c.constant() <= 0 || !is_of_sizes(d)) continue;
-    const Expr others = d - t.factors[0] * t.coef;
-    return others * c + (t.coef < 0 ? x : x - c + 1) * t.coef;
+    const Expr& by = t.factors[0].node()->args[1];
+    if (by.is_const() && by.constant() > 0 && (!found || (found->coef > 0 && t.coef < 0))) found = &t;
   }
-  return std::nullopt;
+  if (!found || !is_of_sizes(d)) return std::nullopt;
+  const Expr &x = found->factors[0].node()->args[0], &c = found->factors[0].node()->args[1];
+  const Expr others = d - found->factors[0] * found->coef;
+  return others * c + (found->coef < 0 ? x : x - c + 1) * found->coef;
 }
 
 }  // namespace

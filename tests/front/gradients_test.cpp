@@ -148,14 +148,14 @@ TEST(Gradients, ANetworkLearns) {
   EXPECT_EQ(step.report().compiles, 1);
 }
 
-// Whatever gives a tensor whose size only the values tell is named, with its line.
+// Whatever gives a tensor whose size only the values tell is named, with its line, where it is compiled.
 TEST(GradientSizes, ThatFollowFromValuesAreRefusedByName) {
   const Tensor x = Tensor::of({1, -2, 3}, {3});
   using Fn = std::function<Tensor()>;
   const std::pair<const char*, Fn> cases[] = {{"masked_select", [&] { return sum(masked_select(x, x > 0)); }},
                                               {"nonzero", [&] { return sum(x * 2.0) + sum(to(nonzero(x > 0), DType::F32)); }}};
   for (auto& [name, fn] : cases) {
-    const std::string told = test::user_error([&] { value_and_gradients(fn, {x}); });
+    const std::string told = test::user_error([&] { compile([&] { return value_and_gradients(fn, {x}); })(); });
     EXPECT_TRUE(test::contains(told, name) && test::contains(told, "called at gradients_test.cpp:")) << told;
     EXPECT_TRUE(test::contains(told, "size follows from values")) << told;
   }

@@ -87,12 +87,34 @@ TEST(OpenGradients, IntegersOfRowsBecomeGuards) {
   }
 }
 
+TEST(OpenGradients, PartsOfTwoOpenSizes) {
+  const auto fn = [](const Tensor& a, const Tensor& b) {
+    return cat({narrow(a, 0, 0, a.size(0) / 2), narrow(b, 0, b.size(0) / 3, b.size(0) - b.size(0) / 3)});
+  };
+  const auto gradients = [&](const Tensor& a, const Tensor& b) {
+    return value_and_gradients([&] { return sum(fn(a, b) * fn(a, b)); }, {a, b}).second;
+  };
+  auto g = compile(gradients);
+  for (const auto& [n, m] : std::vector<std::pair<int64_t, int64_t>>{{3, 5}, {1, 2}, {0, 0}, {7, 7}, {0, 4}}) {
+    const Tensor a = rand({n}), b = rand({m});
+    mark_dynamic(a, 0, 0), mark_dynamic(b, 0, 0);
+    const auto found = g(a, b), want = gradients(a, b);
+    for (size_t i = 0; i < 2; ++i) expect_equal(found[i], want[i], "parts");
+  }
+  EXPECT_EQ(g.report().compiles, 1);
+}
+
 // Relations that hold for all sizes are none that narrow a range.
 TEST(OpenGradients, RangesFromNothingOn) {
   const auto first_to = [](const Tensor& x, const SymInt& n) { return slice(x, 0, 0, n); };
   const std::vector<std::pair<std::string, Function>> cases = {
       {"diff", [](const Tensor& x) { return diff(x); }},
       {"trapezoid", [](const Tensor& x) { return trapezoid(x); }},
+      {"trapezoid.x", [](const Tensor& x) { return trapezoid(x, cumsum(x, 0)); }},
+      {"parts",
+       [](const Tensor& x) {
+         return cat({narrow(x, 0, 0, x.size(0) / 2), slice(x * 2, 0, x.size(0) / 3)});
+       }},
       {"neighbours", [](const Tensor& x) { return slice(x, 0, 1) * slice(x, 0, 0, -1); }},
       {"copy_",
        [](const Tensor& x) {

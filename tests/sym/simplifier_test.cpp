@@ -73,6 +73,7 @@ TEST(Simplifier, PartsAreNoLargerThanTheWhole) {
   EXPECT_TRUE(known_ge(n, floor_div(n, 2) + floor_div(n, 3)));
   EXPECT_TRUE(known_ge(2 * floor_div(n, 2) + 1, n));
   EXPECT_FALSE(known_ge(floor_div(n, 2) + floor_div(n, 3), n));
+  EXPECT_TRUE(known_ge(floor_div(symbol("m", 0, 1000), 2) + n, floor_div(n, 3)));
 }
 
 TEST(Simplifier, WhatBoundsProve) {

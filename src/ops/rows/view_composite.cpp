@@ -143,7 +143,8 @@ Tensor trapezoids(const CallReader& c) {
                       y.dim());
     require({sym::Rel::Eq, size_at(x, dim), size}, "{}: \"x\" has {} elements along dimension {} and \"y\" {}", c.op().name,
             sym::to_string(size_at(x, dim)), dim, sym::to_string(size));
-    return mul(mul(sums, sub(slice(x, dim, 1, size), slice(x, dim, 0, size - 1))), 0.5);
+    const Expr own = size_at(x, dim);
+    return mul(mul(sums, sub(slice(x, dim, 1, own), slice(x, dim, 0, own - 1))), 0.5);
   }
   return mul(sums, c.real("dx") / 2);
 }

@@ -9,9 +9,8 @@ using namespace forms;
 
 Expr wrap_position(const Expr& position, const Expr& size) {
   if (auto v = position.maybe_constant()) return *v < 0 ? size + position : position;
-  auto b = sym::bounds(position);
-  if (b.lo >= 0) return position;
-  if (b.hi < 0) return position + size;
+  if (sym::known_ge(position, 0)) return position;
+  if (sym::known_lt(position, 0)) return position + size;
   // The sign is not known: floor(position / huge) is -1 for negative ones and 0 for others.
   return position - size * sym::floor_div(position, int64_t{1} << 48);
 }
