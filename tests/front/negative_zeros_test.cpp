@@ -163,5 +163,19 @@ TEST(Signs, OfChosenValuesAreThoseOfTheFunction) {
     }
 }
 
+TEST(NegativeZeros, AreOtherWatchedNumbers) {
+  Watched<double> by = 0.;
+  auto f = compile([&](const Tensor& x) { return x / double(by); });
+  const Tensor one = Tensor::of({1}, {1});
+  EXPECT_EQ(f(one).item(), INFINITY);
+  by = -0.;
+  EXPECT_EQ(f(one).item(), -INFINITY);
+  by = std::nan("");
+  EXPECT_TRUE(std::isnan(f(one).item()));
+  by = std::nan("");
+  EXPECT_TRUE(std::isnan(f(one).item()));
+  EXPECT_EQ(f.report().compiles, 3);
+}
+
 }  // namespace
 }  // namespace toroid
