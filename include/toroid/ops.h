@@ -6,6 +6,7 @@
 #include <concepts>
 
 #include "toroid/ops_arguments.h"
+#include "toroid/ops_dims.h"
 #include "toroid/ops_table.h"
 
 namespace toroid {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
+#include <concepts>
 #include <utility>
 
 namespace toroid {
@@ -63,7 +65,7 @@ class Watched {
   Watched& operator=(const Watched& other) { return *this = T(other); }
   Watched(const Watched& other) : value_(T(other)) {}
   Watched& operator=(T value) {
-    if (value == value_) return *this;
+    if (is_same(value, value_)) return *this;
     watch_.change();
     value_ = std::move(value);
     return *this;
@@ -74,6 +76,13 @@ class Watched {
   }
 
  private:
+  // Of floats as programs see them: 1 / 0. and 1 / -0. differ, and what is no number is not another one each time.
+  static bool is_same(const T& a, const T& b) {
+    if constexpr (std::floating_point<T>)
+      return std::signbit(a) == std::signbit(b) && (a == b || (std::isnan(a) && std::isnan(b)));
+    else
+      return a == b;
+  }
   T value_{};
   detail::Watch watch_;
 };

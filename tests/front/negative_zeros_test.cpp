@@ -123,5 +123,59 @@ TEST(NegativeZeros, AreOtherArguments) {
   EXPECT_EQ(f.report().compiles, 3);
 }
 
+// A sign that is set by a mask, of a value that another mask chooses: LLVM 19 makes one instruction of them, and made a wrong one where a
+// kernel is one vector and its rest.
+TEST(Signs, OfChosenValuesAreThoseOfTheFunction) {
+  using Function = Tensor (*)(const Tensor&);
+  const std::pair<const char*, Function> functions[] = {
+      {"sin", [](const Tensor& x) { return sin(x); }},       {"tan", [](const Tensor& x) { return tan(x); }},
+      {"tanh", [](const Tensor& x) { return tanh(x); }},     {"expm1", [](const Tensor& x) { return expm1(x); }},
+      {"asinh", [](const Tensor& x) { return asinh(x); }},   {"sinh", [](const Tensor& x) { return sinh(x); }},
+      {"atan", [](const Tensor& x) { return atan(x); }},     {"erf", [](const Tensor& x) { return erf(x); }},
+      {"asin", [](const Tensor& x) { return asin(x / 4); }}, {"copysign", [](const Tensor& x) { return copysign(exp(x), x); }},
+      {"fmod", [](const Tensor& x) { return fmod(x, 2.); }}, {"atan2", [](const Tensor& x) { return atan2(x, exp(x)); }}};
+  const std::pair<const char*, Tensor (*)(const Tensor&, const Tensor&)> choices[] = {
+      {"where(x <= 0, f, x)", [](const Tensor& x, const Tensor& f) { return where(x <= 0, f, x); }},
+      {"where(x > 0, x, f)", [](const Tensor& x, const Tensor& f) { return where(x > 0, x, f); }},
+      {"where(x < 1, f, -x)", [](const Tensor& x, const Tensor& f) { return where(x < 1, f, -x); }}};
+  for (const auto& [name, function] : functions)
+    for (const auto& [choice, chosen] : choices)
+      for (DType dtype : {DType::F32, DType::F64})
+        for (int64_t n : {17, 40}) {
+          const Tensor x = arange(n, dtype) / 16. - 1.25, f = function(x);
+          const std::vector<double> got = compile([&](const Tensor& t) { return chosen(t, function(t)); })(x).to_vector();
+          const std::vector<double> want = chosen(x, f).to_vector();
+          for (size_t i = 0; i < got.size(); ++i)
+            EXPECT_NEAR(got[i], want[i], 1e-6 * (1 + std::abs(want[i])))
+                << name << ", " << choice << ", " << name_of(dtype) << "[" << n << "]";
+        }
+  // Rows that are such choices themselves, against f64.
+  for (Function function : {Function([](const Tensor& x) { return elu(x); }), Function([](const Tensor& x) { return selu(x); }),
+                            Function([](const Tensor& x) { return celu(x, 2); })})
+    for (int64_t n : {1, 17, 23, 40}) {
+      const Tensor x = arange(n, DType::F32) / 16. - 1.25;
+      const std::vector<double> got = compile(function)(x).to_vector(), eager = function(x).to_vector();
+      const std::vector<double> want = function(to(x, DType::F64)).to_vector();
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_NEAR(got[i], want[i], 1e-6) << n;
+        EXPECT_NEAR(eager[i], want[i], 1e-6) << n;
+      }
+    }
+}
+
+TEST(NegativeZeros, AreOtherWatchedNumbers) {
+  Watched<double> by = 0.;
+  auto f = compile([&](const Tensor& x) { return x / double(by); });
+  const Tensor one = Tensor::of({1}, {1});
+  EXPECT_EQ(f(one).item(), INFINITY);
+  by = -0.;
+  EXPECT_EQ(f(one).item(), -INFINITY);
+  by = std::nan("");
+  EXPECT_TRUE(std::isnan(f(one).item()));
+  by = std::nan("");
+  EXPECT_TRUE(std::isnan(f(one).item()));
+  EXPECT_EQ(f.report().compiles, 3);
+}
+
 }  // namespace
 }  // namespace toroid
