@@ -211,15 +211,15 @@ class Tensor {
     watch_.read();
     return impl_ != nullptr;
   }
-  DType dtype(Where where = Where::current()) const;
-  Device device(Where where = Where::current()) const;
-  int64_t dim(Where where = Where::current()) const;
+  DType dtype() const;
+  Device device() const;
+  int64_t dim() const;
   // d may be negative, counting from the end. UserError when out of range.
   SymInt size(int64_t d, Where where = Where::current()) const;
-  std::vector<SymInt> sym_sizes(Where where = Where::current()) const;
+  std::vector<SymInt> sym_sizes() const;
   // Plain numbers: while tracing, guards fix them, and other sizes cost another compile. size() and sym_sizes() keep them open.
-  const std::vector<int64_t>& sizes(Where where = Where::current()) const;
-  int64_t numel(Where where = Where::current()) const;
+  const std::vector<int64_t>& sizes() const;
+  int64_t numel() const;
 
   // What needs the memory ends the traced segment (a graph break) while tracing.
   const std::vector<int64_t>& strides(Where where = Where::current()) const;

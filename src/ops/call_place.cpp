@@ -17,7 +17,9 @@ PlaceScope::PlaceScope(std::string (*text)(const void* of), const void* of) : te
 PlaceScope::~PlaceScope() { innermost_place = before_; }
 
 std::string told_at(const std::source_location& where, std::string what) {
-  return what.find(" (called at ") != what.npos ? what : what + " (called at " + place_text(where) + ")";
+  const std::string line = line_text(where);
+  const bool has_line = what.find(" (called at ") != what.npos || what.find(line.substr(0, line.rfind(':') + 1)) != what.npos;
+  return has_line ? what : what + " (called at " + place_text(where) + ")";
 }
 
 std::string place_text(const std::source_location& where) { return innermost_place ? innermost_place->text() : line_text(where); }

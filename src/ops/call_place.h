@@ -31,7 +31,7 @@ class PlaceScope {
   const PlaceScope* before_;
 };
 
-// `what`, and behind it the place, unless it names one.
+// `what`, and behind it the place, unless it names a line already, of the same file or of a call.
 std::string told_at(const std::source_location& where, std::string what);
 
 // Calls fn. What is wrong in the user's call is told with its place.

@@ -66,9 +66,12 @@ bool SymInt::decide(sym::Rel rel, const SymInt& a, const SymInt& b) {
 
 namespace {
 
-void check_defined(const Tensor& t, std::string_view what, const std::source_location& where) {
+// What errors have behind what they say.
+std::string called_at(const std::source_location* where) { return where ? " (called at " + line_text(*where) + ")" : ""; }
+
+void check_defined(const Tensor& t, std::string_view what, const std::source_location* where = nullptr) {
   if (!t.defined()) [[unlikely]]
-    fail<UserError>("{} of an undefined tensor, which has no value yet (called at {})", what, line_text(where));
+    fail<UserError>("{} of an undefined tensor, which has no value yet{}", what, called_at(where));
 }
 
 void check_count(size_t numbers, std::span<const int64_t> sizes, const std::source_location& where) {
@@ -78,7 +81,7 @@ void check_count(size_t numbers, std::span<const int64_t> sizes, const std::sour
 
 // The tensor behind t, with memory, which `what` needs.
 const TensorImpl& concrete(const Tensor& t, std::string_view what, const std::source_location& where) {
-  check_defined(t, what, where);
+  check_defined(t, what, &where);
   if (t.impl()->proxy) current_dispatcher().read(t, what, where);
   TOROID_CHECK(!t.impl()->proxy, "{} of a traced tensor left it without memory", what);
   return *t.impl();
@@ -223,21 +226,21 @@ Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype
   return Tensor(std::move(impl));
 }
 
-DType Tensor::dtype(Where where) const {
-  check_defined(*this, "dtype()", where);
+DType Tensor::dtype() const {
+  check_defined(*this, "dtype()");
   return impl_->dtype;
 }
-Device Tensor::device(Where where) const {
-  check_defined(*this, "device()", where);
+Device Tensor::device() const {
+  check_defined(*this, "device()");
   if (impl_->proxy) return impl_->device;
   return impl_->storage ? impl_->storage->device : Device::cpu();
 }
-int64_t Tensor::dim(Where where) const {
-  check_defined(*this, "dim()", where);
+int64_t Tensor::dim() const {
+  check_defined(*this, "dim()");
   return static_cast<int64_t>(impl_->proxy ? impl_->sym_sizes.size() : impl_->sizes.size());
 }
 SymInt Tensor::size(int64_t d, Where where) const {
-  check_defined(*this, "size()", where);
+  check_defined(*this, "size()", &where);
   const int64_t n = dim();
   if (d < -n || d >= n) [[unlikely]]
     fail<UserError>("size({}): expected a dimension from {} to {} of a tensor of {} dimensions (called at {})", d, -n, n - 1, n,
@@ -245,14 +248,14 @@ SymInt Tensor::size(int64_t d, Where where) const {
   const auto i = static_cast<size_t>(d < 0 ? d + n : d);
   return impl_->proxy ? SymInt(impl_->sym_sizes[i]) : SymInt(impl_->sizes[i]);
 }
-std::vector<SymInt> Tensor::sym_sizes(Where where) const {
-  check_defined(*this, "sym_sizes()", where);
+std::vector<SymInt> Tensor::sym_sizes() const {
+  check_defined(*this, "sym_sizes()");
   std::vector<SymInt> out;
   for (int64_t d = 0; d < dim(); ++d) out.push_back(size(d));
   return out;
 }
-const std::vector<int64_t>& Tensor::sizes(Where where) const {
-  check_defined(*this, "sizes()", where);
+const std::vector<int64_t>& Tensor::sizes() const {
+  check_defined(*this, "sizes()");
   if (impl_->proxy) {
     std::vector<int64_t> numbers;
     for (auto& e : impl_->sym_sizes) numbers.push_back(current_dispatcher().specialize(e));
@@ -261,8 +264,8 @@ const std::vector<int64_t>& Tensor::sizes(Where where) const {
   return impl_->sizes;
 }
 const std::vector<int64_t>& Tensor::strides(Where where) const { return concrete(*this, "strides()", where).strides; }
-int64_t Tensor::numel(Where where) const {
-  check_defined(*this, "numel()", where);
+int64_t Tensor::numel() const {
+  check_defined(*this, "numel()");
   return product(sizes());
 }
 
@@ -395,7 +398,7 @@ Tensor made_dense(const Tensor& t, const std::source_location& where) {
 }
 
 Tensor Tensor::contiguous(Where where) const {
-  check_defined(*this, "contiguous()", where);
+  check_defined(*this, "contiguous()", &where);
   if (!impl_->proxy && is_contiguous()) return *this;
   if (is_recorded_now(*this)) return operations_of_members().contiguous(*this, where);
   read_by_user(*this, "contiguous()", where);
@@ -405,7 +408,7 @@ Tensor Tensor::contiguous(Where where) const {
 }
 
 Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, Where where) const {
-  check_defined(*this, "as_strided()", where);
+  check_defined(*this, "as_strided()", &where);
   if (is_recorded_now(*this))
     if (Tensor view = operations_of_members().as_strided(*this, sizes, strides, offset, where); view.defined()) return view;
   if (is_taped_now(*impl_)) [[unlikely]]
@@ -432,7 +435,7 @@ Tensor seen_as(const Tensor& t, std::span<const int64_t> sizes, std::span<const 
 }
 
 Tensor Tensor::to(const Device& device, Where where) const {
-  check_defined(*this, "to()", where);
+  check_defined(*this, "to()", &where);
   if (this->device() == device) return *this;
   if (is_taped_now(*impl_)) [[unlikely]]
     return noted(taped_members().to(*this, device, where));

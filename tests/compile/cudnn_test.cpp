@@ -48,7 +48,7 @@ std::string biased(const std::string& rest, const char* type = "f16") {
 
 // Relu as the op table writes it.
 std::string relu_of(int value, int next) {
-  return fmt::format(" v{1}: f32 = const 0\n v{2}: f32 = Max v{0} v{1}\n", value, next, next + 1);
+  return fmt::format(" v{1}: f32 = const 0\n v{2}: f32 = Max v{1} v{0}\n", value, next, next + 1);
 }
 
 TEST(CudnnProblems, TakeTheEpiloguesThatTheLibraryHas) {

@@ -14,11 +14,11 @@
 namespace toroid {
 namespace {
 
-using Fn = std::function<Tensor(const Tensor&)>;
+using OwnFn = std::function<Tensor(const Tensor&)>;
 
 // x is [3].
-const std::vector<std::pair<const char*, Fn>>& functions() {
-  static const auto& all = *new std::vector<std::pair<const char*, Fn>>{
+const std::vector<std::pair<const char*, OwnFn>>& functions_with_own_tensors() {
+  static const auto& all = *new std::vector<std::pair<const char*, OwnFn>>{
       {"full",
        [](auto& x) {
          Tensor z = Tensor::full({3}, 1);
@@ -85,7 +85,7 @@ const std::vector<std::pair<const char*, Fn>>& functions() {
   return all;
 }
 
-void expect_calls(const char* name, const Fn& fn, const Fn& compiled) {
+void expect_calls(const char* name, const OwnFn& fn, const OwnFn& compiled) {
   for (int i = 1; i <= 3; ++i) {
     const Tensor x = Tensor::full({3}, i);
     EXPECT_EQ(compiled(x).to_vector(), fn(x).to_vector()) << name << ", call " << i;
@@ -93,7 +93,7 @@ void expect_calls(const char* name, const Fn& fn, const Fn& compiled) {
 }
 
 TEST(OwnTensors, BeginEachCallAsTheyWereMade) {
-  for (auto& [name, fn] : functions())
+  for (auto& [name, fn] : functions_with_own_tensors())
     for (bool dynamic : {false, true}) {
       auto compiled = compile(fn, {.fullgraph = true, .dynamic = dynamic});
       expect_calls(name, fn, [&](const Tensor& x) { return compiled(x); });
@@ -102,7 +102,7 @@ TEST(OwnTensors, BeginEachCallAsTheyWereMade) {
 
 TEST(OwnTensors, AlsoInPackages) {
   const test::TempFolder folder;
-  for (auto& [name, fn] : functions()) {
+  for (auto& [name, fn] : functions_with_own_tensors()) {
     const auto path = folder.path / "own.tpk";
     save_package([&fn = fn](const std::vector<Tensor>& given) { return std::vector{fn(given[0])}; }, {Tensor::full({3}, 1)}, path.string());
     auto session = PackageFile::open(path).session();
@@ -111,7 +111,7 @@ TEST(OwnTensors, AlsoInPackages) {
 }
 
 TEST(OwnTensors, AcrossGraphBreaks) {
-  for (auto& [name, fn] : functions()) {
+  for (auto& [name, fn] : functions_with_own_tensors()) {
     auto compiled = compile([&fn = fn](const Tensor& x) { return fn(x * x.to_vector()[0]); });
     expect_calls(
         name, [&fn = fn](const Tensor& x) { return fn(x * x.to_vector()[0]); }, [&](const Tensor& x) { return compiled(x); });

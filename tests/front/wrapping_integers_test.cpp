@@ -10,11 +10,11 @@
 namespace toroid {
 namespace {
 
-using Fn = std::function<Tensor(const Tensor&, const Tensor&)>;
+using OfTwo = std::function<Tensor(const Tensor&, const Tensor&)>;
 
 // Each has a form to which a compiler may shorten it only where nothing overflows.
-const std::vector<std::pair<const char*, Fn>>& expressions() {
-  static const auto& all = *new std::vector<std::pair<const char*, Fn>>{
+const std::vector<std::pair<const char*, OfTwo>>& wrapping_expressions() {
+  static const auto& all = *new std::vector<std::pair<const char*, OfTwo>>{
       {"(x * 6) % 3", [](auto& x, auto&) { return remainder(x * 6, 3); }},
       {"(x * 2) // 2", [](auto& x, auto&) { return floor_divide(x * 2, 2); }},
       {"(x * y) // y", [](auto& x, auto& y) { return floor_divide(x * y, y); }},
@@ -38,7 +38,7 @@ const std::vector<std::pair<const char*, Fn>>& expressions() {
 }
 
 // Values at the ends of the dtype, beside them, and some that are far from both.
-Tensor values(DType dtype, int64_t n, int64_t first) {
+Tensor extreme_values(DType dtype, int64_t n, int64_t first) {
   const int64_t bits = static_cast<int64_t>(size_of(dtype)) * 8;
   const uint64_t top = uint64_t{1} << (bits - 1);
   const uint64_t list[] = {top - 1, top, top + 1, 6148914691236517205, 2000000011, 1, 3, ~uint64_t{0}, top / 2, top / 3 * 2 + 7};
@@ -47,7 +47,7 @@ Tensor values(DType dtype, int64_t n, int64_t first) {
   return to(Tensor::from_vector(out), dtype);
 }
 
-std::vector<int64_t> bits(const Tensor& t) { return to(t.to(Device::cpu()), DType::I64).to_vector<int64_t>(); }
+std::vector<int64_t> bits_of(const Tensor& t) { return to(t.to(Device::cpu()), DType::I64).to_vector<int64_t>(); }
 
 class WrappingIntegers : public ::testing::TestWithParam<const char*> {};
 
@@ -57,7 +57,7 @@ TEST_P(WrappingIntegers, AsByTheReference) {
   const Device device = on_gpu ? Device::cuda() : Device::cpu();
   const auto all = [](const Tensor& x, const Tensor& y) {
     std::vector<Tensor> out;
-    for (auto& [name, fn] : expressions()) out.push_back(fn(x, y));
+    for (auto& [name, fn] : wrapping_expressions()) out.push_back(fn(x, y));
     return out;
   };
   for (DType dtype : {DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64}) {
@@ -65,10 +65,10 @@ TEST_P(WrappingIntegers, AsByTheReference) {
     if (!on_gpu) config.options["isa"] = GetParam();
     auto compiled = compile(all, config), reference = compile(all, test::by_reference({.fullgraph = true, .dynamic = true}));
     for (int64_t n : {5, 16, 37}) {
-      const Tensor x = values(dtype, n, 0), y = values(dtype, n, 3);
+      const Tensor x = extreme_values(dtype, n, 0), y = extreme_values(dtype, n, 3);
       const auto got = compiled(x.to(device), y.to(device)), want = reference(x, y);
       for (size_t i = 0; i < got.size(); ++i)
-        EXPECT_EQ(bits(got[i]), bits(want[i])) << expressions()[i].first << " of " << n << " " << name_of(dtype);
+        EXPECT_EQ(bits_of(got[i]), bits_of(want[i])) << wrapping_expressions()[i].first << " of " << n << " " << name_of(dtype);
     }
   }
 }

@@ -188,8 +188,8 @@ TEST(PackageEntries, WhatDoesNotFitIsRefused) {
   const PackageEntry one{.name = "a", .function = same, .examples = {x}};
   EXPECT_TRUE(contains(said({one, one}), "two entries have the name \"a\""));
   EXPECT_TRUE(contains(said({one}, {.input_names = {"x"}}), "PackageEntry::input_names"));
+  Tensor half = memory.as_strided(std::vector<int64_t>{4}, std::vector<int64_t>{1});
   const auto write = [&](const List& in) {
-    Tensor half = memory.as_strided(std::vector<int64_t>{4}, std::vector<int64_t>{1});
     add_(half, in[0]);
     return List{half * 1.0};
   };
