@@ -4,6 +4,7 @@
 
 #include "autograd/checks.h"
 #include "graph/recorder.h"
+#include "ops/reference.h"
 
 namespace toroid::autograd {
 namespace {
@@ -34,6 +35,8 @@ std::string types_of(const Sample& s, const std::function<void(CallArgs&, const 
 }
 
 TEST(OpenNumbers, EveryRowTakesASizeForAnInteger) {
+  ops::ReferenceDispatcher reference;
+  const DispatchScope samples_are_made_by(reference);
   std::vector<Sample> all = samples();
   for (auto& s : composite_samples()) all.push_back(s);
   size_t asked = 0;
