@@ -15,13 +15,6 @@
 #include "tensor/grad_state.h"
 
 namespace toroid::autograd {
-namespace {
-
-// Within a NoGrad of the function, what could have a gradient has none.
-bool loses_history(const Tensor& t) { return !grad_mode && (is_float(t.dtype()) || is_complex(t.dtype())); }
-
-}  // namespace
-
 FunctionTrace::~FunctionTrace() {
   for (auto& t : kept_)
     if (t.shared_impl().use_count() > 1) graph::retire(*t.impl());

@@ -49,6 +49,8 @@ struct GradState {
 
 // Whether this thread remembers operations on tensors that require gradients.
 inline thread_local bool grad_mode = true;
+// Within a NoGrad, what could have a gradient has none.
+inline bool loses_history(const Tensor& t) { return !grad_mode && (is_float(t.dtype()) || is_complex(t.dtype())); }
 class GradModeScope {
  public:
   explicit GradModeScope(bool on) : before_(grad_mode) { grad_mode = on; }

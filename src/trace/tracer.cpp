@@ -17,9 +17,6 @@ namespace {
 
 thread_local Tracer* innermost = nullptr;
 
-// Within a NoGrad of the function, what could have a gradient has none.
-bool is_detached(const Tensor& t) { return !grad_mode && (is_float(t.dtype()) || is_complex(t.dtype())); }
-
 // Makes the handle stand for what `real` stands for.
 void become(TensorImpl& t, const TensorImpl& real) {
   t.proxy = nullptr;
@@ -217,7 +214,7 @@ Tensor Tracer::move(const Tensor& t, const Device& device, const std::source_loc
   runs_on(t.device());
   runs_on(device);
   Tensor r = recorder_->call(ops::get("clone"), {on_graph(t), std::monostate{}}, where).at(0);
-  if (is_detached(r)) r = recorder_->call(ops::get("detach"), {r}, where).at(0);
+  if (loses_history(r)) r = recorder_->call(ops::get("detach"), {r}, where).at(0);
   r.impl()->device = device;
   issued_.emplace_back(r.shared_impl(), static_cast<graph::Value*>(r.impl()->proxy));
   return r;
@@ -255,7 +252,7 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   graph::for_each_written(op, args, [&](const Tensor& t) { note_written(t); });
   if (!graph::is_mutating(op))
     for (auto& r : results)
-      if (is_detached(r)) r = recorder_->call(ops::get("detach"), {r}, where).at(0);
+      if (loses_history(r)) r = recorder_->call(ops::get("detach"), {r}, where).at(0);
   for (auto& r : results) r.impl()->device = device;
   for (auto& r : results)
     if (is_proxy(r)) issued_.emplace_back(r.shared_impl(), static_cast<graph::Value*>(r.impl()->proxy));
@@ -451,11 +448,16 @@ void Tracer::renew_own_tensors() {
     const Tensor copy = recorder_->call(ops::get("clone"), {lifted_[i].stand_in, std::monostate{}}, std::source_location::current()).at(0);
     auto* const fresh = static_cast<graph::Value*>(copy.impl()->proxy);
     const auto renew = [&](graph::Value*& v) { v = v == made ? fresh : v; };
-    for (size_t n = 0; n + 1 < graph_->nodes.size(); ++n)
-      for (graph::NodeArg& a : graph_->nodes[n]->args) {
+    std::string& place = fresh->producer->where;  // that of the first who reads it
+    place.clear();
+    for (size_t n = 0; n + 1 < graph_->nodes.size(); ++n) {
+      graph::Node& reader = *graph_->nodes[n];
+      graph::for_each_operand(reader, [&](const graph::Value* v) { place = place.empty() && v == made ? reader.where : place; });
+      for (graph::NodeArg& a : reader.args) {
         if (auto* v = std::get_if<graph::Value*>(&a)) renew(*v);
         if (auto* list = std::get_if<std::vector<graph::Value*>>(&a)) std::for_each(list->begin(), list->end(), renew);
       }
+    }
     for (graph::Output& o : graph_->outputs) renew(o.value);
     std::rotate(graph_->nodes.begin(), graph_->nodes.end() - 1, graph_->nodes.end());
     written_.erase(original.impl()->storage.get());

@@ -176,6 +176,41 @@ TEST(CodeLoader, DamagedFilesNeverCrash) {
   EXPECT_GT(errors, 0);
 }
 
+// Each has its own constants, variables and stubs, and is there as long as somebody has it.
+TEST(CodeLoader, SeveralAtOnceAreApart) {
+  ElfBuilder constant, counter, caller;
+  const int get = constant.section(SHF_EXECINSTR, code({0x8b, 0x05, 0, 0, 0, 0, 0xc3}));  // mov eax, [rip + constant]; ret
+  const int numbers = constant.section(0, std::string("\x2a\0\0\0", 4));
+  constant.symbol("get", get);
+  constant.relocate(get, 2, R_X86_64_PC32, constant.symbol("", numbers, 0, STT_SECTION, STB_LOCAL), -4);
+  // inc dword [rip + counter]; mov eax, [rip + counter]; ret
+  const int count = counter.section(SHF_EXECINSTR, code({0xff, 0x05, 0, 0, 0, 0, 0x8b, 0x05, 0, 0, 0, 0, 0xc3}));
+  const int cell = counter.symbol("counter", counter.section(SHF_WRITE, "", SHT_NOBITS, 4), 0, STT_OBJECT);
+  counter.symbol("count", count);
+  counter.relocate(count, 2, R_X86_64_PC32, cell, -4);
+  counter.relocate(count, 8, R_X86_64_PC32, cell, -4);
+  const int call = caller.section(SHF_EXECINSTR, code({0x48, 0x83, 0xec, 8, 0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 8, 0xc3}));
+  caller.symbol("call", call);
+  caller.relocate(call, 5, R_X86_64_PLT32, caller.symbol("add_one", 0, 0, STT_NOTYPE), -4);
+  const ExternalSymbol offered[] = {{"add_one", reinterpret_cast<const void*>(&add_one)}};
+  const std::string bytes[] = {constant.build(), counter.build(), caller.build()};
+  const ObjectCode objects[] = {{bytes[1], "first"}, {bytes[0], "constant"}, {bytes[1], "second"}, {bytes[2], "caller"}};
+  auto loaded = LoadedCode::load_all(objects, offered);
+  ASSERT_EQ(loaded.size(), 4u);
+  auto* const first = loaded[0]->function<int()>("count");
+  auto* const second = loaded[2]->function<int()>("count");
+  EXPECT_EQ(first(), 1);
+  EXPECT_EQ(first(), 2);
+  EXPECT_EQ(second(), 1) << "a variable of its own";
+  EXPECT_EQ(loaded[1]->function<int()>("get")(), 42);
+  EXPECT_EQ(loaded[3]->function<int(int)>("call")(4), 5);
+  const auto kept = loaded[2];
+  loaded.clear();
+  EXPECT_EQ(second(), 2);
+  expect_environment_error([&] { LoadedCode::load_all(objects, {}); }, "caller: it uses \"add_one\"");
+  EXPECT_TRUE(LoadedCode::load_all({}, {}).empty());
+}
+
 TEST(CodeLoader, OfferedFunctionsAreTheRightOnes) {
   auto find = [](std::string_view name) -> const void* {
     for (const ExternalSymbol& s : runtime_symbols()) {
