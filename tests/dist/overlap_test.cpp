@@ -152,6 +152,16 @@ TEST(OverlapPlan, KernelsThatMeetRunBesideOthers) {
   EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{0, 0, 0, 0})) << "there is too little to do";
   p.steps = {sums, independent, call, launch({3}, {true}), launch({1}, {false})};
   EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{4, 0, 3, 0, 0})) << "no meeting leaves the stream that another is on";
+  Launch computes = independent;
+  computes.flops = Expr(int64_t{1} << 40);
+  for (const StepPlan& work : {StepPlan(computes), StepPlan(product)}) {
+    p.steps = {sums, work, launch({1}, {false})};
+    EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{0, 0, 0})) << "it takes multiprocessors from products";
+    p.steps = {call, work, launch({3}, {false})};
+    std::get<CollectiveCall>(p.steps[0]).input.buffer = 0, std::get<CollectiveCall>(p.steps[0]).output.buffer = 1;
+    p.steps[2] = launch({1}, {false});
+    EXPECT_EQ(worthwhile_ends(p, {}), (std::vector<size_t>{2, 0, 0})) << "NCCL runs beside them";
+  }
 }
 
 TEST(OverlapCollectives, ChangesNoBits) {

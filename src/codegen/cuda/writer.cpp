@@ -245,6 +245,7 @@ std::string CudaWriter::short_form(int k) {
   if (rounded_[at]) {
     if (s.op == ScalarOp::Erf) return call("shorterf", e_.scalar(s.args[0]));
     if (s.op == ScalarOp::Sigmoid) return call("shortsigmoid", e_.scalar(s.args[0]));
+    if (const int x = argument_of_gelu(k); x >= 0) return call("shortgelu", e_.scalar(x));
     for (int i : {0, 1}) {  // 1 + erf, 1 + tanh, of which gelu is made
       if (s.op != ScalarOp::Add || !is_constant(s.args[1 - i]) || p_.step(s.args[1 - i]).value.as_double() != 1) continue;
       const Statement& f = p_.step(s.args[i]);
@@ -261,6 +262,25 @@ std::string CudaWriter::short_form(int k) {
   // Rows over what a row has one of: the compiler divides once.
   const std::string by = e_.scalar(s.args[1]), power = fmt::format("{}({})", e_.function("quotient_power", DType::F32, false), by);
   return fmt::format("{0}({1}, 1.0f / ({2} * {3}), {3})", e_.function("quotient", DType::F32, false), e_.scalar(s.args[0]), by, power);
+}
+
+// x where step k is (x * 0.5) * (1 + erf(x * sqrt(0.5))); -1 where it is not.
+int CudaWriter::argument_of_gelu(int k) const {
+  auto is = [&](int j, ScalarOp op) { return p_.step(j).step == Step::Scalar && p_.step(j).op == op; };
+  // The other operand of step j, of which one is the number `value`.
+  auto beside = [&](int j, ScalarOp op, double value) {
+    if (!is(j, op)) return -1;
+    for (int i : {0, 1})
+      if (const int c = p_.step(j).args[1 - i]; is_constant(c) && std::abs(p_.step(c).value.as_double() - value) < 1e-7)
+        return p_.step(j).args[i];
+    return -1;
+  };
+  if (!is(k, ScalarOp::Mul)) return -1;
+  for (int i : {0, 1}) {
+    const int x = beside(p_.step(k).args[i], ScalarOp::Mul, 0.5), erf = beside(p_.step(k).args[1 - i], ScalarOp::Add, 1);
+    if (x >= 0 && erf >= 0 && is(erf, ScalarOp::Erf) && beside(p_.step(erf).args[0], ScalarOp::Mul, 0.7071067811865476) == x) return x;
+  }
+  return -1;
 }
 
 bool CudaWriter::is_constant(int k) const { return p_.step(k).step == Step::Scalar && p_.step(k).op == ScalarOp::Const; }

@@ -96,6 +96,7 @@ class CudaWriter {
 
   void emit(int k);
   std::string short_form(int k);
+  int argument_of_gelu(int k) const;
   bool is_constant(int k) const;
   void emit_store(int k);
   void emit_vector(const std::vector<int>& steps, const std::function<void()>& each = nullptr);

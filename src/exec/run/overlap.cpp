@@ -60,13 +60,17 @@ bool may_run_beside(const Plan& plan, const StepPlan& step, const Meeting& m) {
   return false;  // what runs on the host, and blocks, may call collectives
 }
 
-double us_of(const Plan& plan, const StepPlan& step, const Symbols& symbols) {
+// Microseconds of the step's work that `meeting` gains by running beside. A kernel by which ranks meet takes multiprocessors from what
+// computes on all of them, and gains nothing.
+double us_of(const Plan& plan, const StepPlan& step, const StepPlan& meeting, const Symbols& symbols) {
   const Rates& rates = rates_of(plan);
-  if (std::holds_alternative<LibraryCall>(step)) return rates.least_us;  // what goes to a library is large
+  const bool is_kernel = plan.device.is_cuda() && std::holds_alternative<Launch>(meeting);
+  if (std::holds_alternative<LibraryCall>(step)) return is_kernel ? 0 : rates.least_us;  // what goes to a library is large
   const auto* l = std::get_if<Launch>(&step);
   if (!l || meeting_of(plan, step)) return 0;
-  return std::max(static_cast<double>(evaluate(l->bytes, symbols)) / rates.bytes,
-                  static_cast<double>(evaluate(l->flops, symbols)) / rates.flops);
+  const double moving = static_cast<double>(evaluate(l->bytes, symbols)) / rates.bytes,
+               computing = static_cast<double>(evaluate(l->flops, symbols)) / rates.flops;
+  return is_kernel && computing > moving ? 0 : std::max(moving, computing);
 }
 
 }  // namespace
@@ -88,7 +92,7 @@ std::vector<size_t> worthwhile_ends(const Plan& plan, const Symbols& symbols) {
   std::vector<size_t> out = ends_of(plan);
   for (size_t i = 0; i < out.size(); ++i) {
     double us = 0;
-    for (size_t s = i + 1; s < out[i]; ++s) us += us_of(plan, plan.steps[s], symbols);
+    for (size_t s = i + 1; s < out[i]; ++s) us += us_of(plan, plan.steps[s], plan.steps[i], symbols);
     if (us < rates_of(plan).least_us) out[i] = 0;
   }
   // Those behind one that is under way wait for it in any case: they go to the same thread or stream, where none may run by itself.

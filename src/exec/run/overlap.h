@@ -13,6 +13,7 @@ namespace toroid::exec {
 std::vector<size_t> ends_of(const Plan& plan);
 
 // The same with sizes known, without those beside which there is less work than it takes to hand a collective to another thread or stream.
+// Beside products a kernel by which GPUs meet gains nothing (0.96 to 1.08 of the time in sequence), so that they count for no work there.
 std::vector<size_t> worthwhile_ends(const Plan& plan, const Symbols& symbols);
 
 }  // namespace toroid::exec

@@ -47,6 +47,12 @@ const char* step_of(ReduceOp op) {
   return "";
 }
 
+// A sum over as many ranks. Powers of two divide as a factor does, which the compiler leaves to us.
+std::string mean_of(int64_t ranks) {
+  const bool is_power = (ranks & (ranks - 1)) == 0;
+  return is_power ? fmt::format("__fmul_rn(x, 1.0f / {}.0f)", ranks) : fmt::format("__fdiv_rn(x, {}.0f)", ranks);
+}
+
 // Whether what a rank brings differs from one rank to the other, and whether the result has a part of each.
 bool brings_parts(const Meeting& m) { return m.kind == Kind::ReduceScatter; }
 bool has_parts(const Meeting& m) { return m.kind == Kind::AllGather; }
@@ -171,7 +177,7 @@ std::string meeting_definitions(CudaArguments& arguments, const Meeting& m) {
                                            {"SITE", number(m.site)},
                                            {"WIDEN", t == DType::F32 ? "x" : widen + "(x)"},
                                            {"NARROW", t == DType::F32 ? "x" : narrow + "(x)"},
-                                           {"AVERAGE", m.op == ReduceOp::Avg ? fmt::format("__fdiv_rn(x, {}.0f)", m.ranks) : "x"},
+                                           {"AVERAGE", m.op == ReduceOp::Avg ? mean_of(m.ranks) : "x"},
                                            {"STEP", step_of(m.op)}});
 }
 
