@@ -1,10 +1,15 @@
 // A file's bytes, mapped: pages are read when they are first touched, shared between processes, and can be evicted.
 #pragma once
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstddef>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <thread>
 
 namespace toroid {
 
@@ -23,6 +28,25 @@ class MappedFile {
  private:
   void* data_ = nullptr;
   size_t size_ = 0;
+};
+
+// Has the system map pages of a file before they are touched, in a thread of its own: a touch of the first of 16 costs about 5 us, so that
+// 20 MB of weights take 1.5 ms of the call that reads them first.
+class MapAhead {
+ public:
+  MapAhead() = default;
+  ~MapAhead();  // ends the thread; what is mapped stays
+  MapAhead(const MapAhead&) = delete;
+  MapAhead& operator=(const MapAhead&) = delete;
+
+  // part: bytes of the file. Once for an object, later calls do nothing. Where no thread begins, or the system does not know the request
+  // (Linux before 5.14), pages are mapped when they are touched.
+  void begin(std::shared_ptr<const MappedFile> file, std::span<const std::byte> part);
+
+ private:
+  std::atomic<bool> ends_ = false;
+  std::thread thread_;
+  pid_t process_ = 0;  // that has the thread
 };
 
 }  // namespace toroid

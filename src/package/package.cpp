@@ -20,6 +20,9 @@
 namespace toroid::package {
 namespace {
 
+// Weights that are mapped while plan and kernels are read. Of large ones a program may read a part alone (rows of embeddings).
+constexpr size_t kMappedAhead = size_t{64} << 20;
+
 // The names of a list, for messages.
 template <class T, class F>
 std::string names(const std::vector<T>& items, F&& name) {
@@ -228,6 +231,8 @@ std::shared_ptr<Loaded> Package::load(const std::string& name, const Device& dev
   std::lock_guard lock(mutex_);
   auto& loaded = loaded_[{entry(name).name, to_string(device)}];
   if (loaded) return loaded;
+  if (const auto* weights = zip_.find(kWeights); weights && !device.is_cuda())
+    ahead_.begin(file_, weights->data.first(std::min(weights->data.size(), kMappedAhead)));
   const Tensors there = constants_on(device);
   exec::Loadable l = parts(name, device, there);
   const Program& p = choose(entry(name), device);

@@ -162,6 +162,7 @@ class Package {
   std::mutex mutex_;                                                               // of what follows
   std::map<std::pair<std::string, std::string>, std::shared_ptr<Loaded>> loaded_;  // by entry and device
   Tensors changed_;                                                                // constants that are not the file's
+  MapAhead ahead_;                                                                 // of the weights
 };
 
 }  // namespace toroid::package
