@@ -66,7 +66,12 @@ std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const 
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
   runs_on(device, where);
-  for (auto& a : args) a = map_arg<Tensor>(a, [&](const Tensor& t) { return lift(t); });
+  for (auto& a : args) {
+    if (auto* size = std::get_if<Expr>(&a)) declare_symbols(*size);
+    if (auto* sizes = std::get_if<std::vector<Expr>>(&a))
+      for (auto& size : *sizes) declare_symbols(size);
+    a = map_arg<Tensor>(a, [&](const Tensor& t) { return lift(t); });
+  }
   graph::for_each_written(op, args, [&](const Tensor& t) { note_written(t); });
   const bool writes = graph::is_mutating(op);
   Tensor written;  // within a NoGrad: itself, and no view

@@ -57,6 +57,15 @@ bool is_one(const Operand& o) {
   return s && s->expr() == Expr(1);
 }
 
+// o beside x, where its row reads numbers when it is written down: an open size as a tensor, which has x's integer type as a number would.
+Operand with_elements(const Operand& o, const Operand& x) {
+  const Tensor* t = std::get_if<Tensor>(&x.value());
+  if (!t || !t->defined() || o.is_tensor() || !is_open(o)) return o;
+  const DType dtype = is_int(t->dtype()) ? t->dtype() : DType::I64;
+  const DeviceScope there(t->device());
+  return Operand(call1("full", {std::vector<Expr>{}, number("full", "fill_value", o), dtype}, o.where()), o.where());
+}
+
 // A limit that is a tensor, or an open size, makes both operands.
 Tensor clamped(const ops::Op& by_numbers, const ops::Op& by_tensors, const Tensor& x, const std::optional<Operand>& min,
                const std::optional<Operand>& max, const Where& where) {
@@ -109,9 +118,11 @@ Tensor mul(const Operand& a, const Operand& b) { return a * b; }
 Tensor div(const Operand& a, const Operand& b) { return binary(TOROID_ROW("div.Tensor"), a, b); }
 Tensor floor_divide(const Operand& a, const Operand& b) { return binary(TOROID_ROW("floor_divide"), a, b); }
 Tensor remainder(const Operand& a, const Operand& b) {
-  return a.is_tensor() ? binary(TOROID_ROW("remainder.Tensor"), a, b) : binary(TOROID_ROW("remainder.Scalar_Tensor"), a, b);
+  const Operand first = with_elements(a, b);
+  return first.is_tensor() ? binary(TOROID_ROW("remainder.Tensor"), first, b) : binary(TOROID_ROW("remainder.Scalar_Tensor"), first, b);
 }
-Tensor pow(const Operand& base, const Operand& exponent) {
+Tensor pow(const Operand& by, const Operand& to) {
+  const Operand base = with_elements(by, to), exponent = with_elements(to, by);
   if (!base.is_tensor()) return binary(TOROID_ROW("pow.Scalar"), base, exponent);
   if (!exponent.is_tensor()) return binary(TOROID_ROW("pow.Tensor_Scalar"), base, exponent);
   return binary(TOROID_ROW("pow.Tensor_Tensor"), base, exponent);
@@ -135,8 +146,10 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, const Operand&
   return one(TOROID_ROW("addcdiv"), {x, a, b, number_for(x, "addcdiv", "value", value)}, where);
 }
 Tensor lerp(const Tensor& start, const Tensor& end, const Operand& weight) {
-  const ops::Op& op = weight.is_tensor() ? TOROID_ROW("lerp.Tensor") : TOROID_ROW("lerp.Scalar");
-  return one(op, {start, end, argument(weight)}, weight.where());
+  const bool is_tensor = weight.is_tensor() || is_open(weight);
+  const ops::Op& op = is_tensor ? TOROID_ROW("lerp.Tensor") : TOROID_ROW("lerp.Scalar");
+  return one(op, {start, end, is_tensor ? Arg<Tensor>(elements_of(start, weight, "lerp", weight.where())) : argument(weight)},
+             weight.where());
 }
 
 // name(x) -> row "name".

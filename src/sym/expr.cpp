@@ -318,7 +318,7 @@ Split split_multiple(const Expr& a, const Expr& b) {
   for (auto& t : Terms(a)) {
     if (auto d = divide_term(t, bt[0])) {
       q.push_back(std::move(*d));
-    } else if (bt[0].factors.empty() && t.coef / bt[0].coef != 0 && t.factors.empty()) {  // a constant: keep it within [0, b)
+    } else if (bt[0].factors.empty() && t.factors.empty() && floor_div_int(t.coef, bt[0].coef) != 0) {  // a constant: keep it within [0, b)
       int64_t c = floor_div_int(t.coef, bt[0].coef);
       q.push_back({c, {}});
       r.push_back({plus(t.coef, -times(c, bt[0].coef)), {}});

@@ -1,6 +1,8 @@
 // Open sizes where a number is needed, and in gradients: fixed by a guard, or left open; what refuses them names the line.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 
 #include "errors.h"
@@ -85,6 +87,96 @@ TEST(OpenGradients, IntegersOfRowsBecomeGuards) {
         contains(error, "was marked dynamic") && contains(error, name == "one_hot" ? "plain number" : "open_gradients_test.cpp:");
     EXPECT_TRUE(error == "no error" || told) << error;
   }
+}
+
+// Also within a function that is differentiated by something else than the tensor whose size it is.
+TEST(OpenGradients, IntegersOfRowsBesideWhatIsDifferentiated) {
+  const Tensor w = rand({3}) + 0.5;
+  const std::vector<std::pair<std::string, Function>> cases = {
+      {"linspace", [](const Tensor& v) { return linspace(2, 6, v.size(0)); }},
+      {"hann_window", [](const Tensor& v) { return hann_window(v.size(0)); }},
+      {"fft_fftfreq", [](const Tensor& v) { return fft_fftfreq(v.size(0)); }},
+      {"tril_indices", [](const Tensor& v) { return tril_indices(v.size(0), 3); }},
+      {"one_hot", [](const Tensor& v) { return one_hot(arange(0, 3), v.size(0)); }}};
+  for (auto& [name, fn] : cases)
+    for (const bool first : {true, false}) {
+      const auto by_w = [&, &fn = fn](const Tensor& v) {
+        return value_and_gradients(
+            [&] {
+              const Tensor made = sum(first ? fn(v) : fn(v) * sum(v)).to(DType::F32);
+              return sum(w * w) * made;
+            },
+            {w});
+      };
+      auto f = compile(by_w);
+      for (const int64_t n : {4, 5, 7, 4}) {
+        const Tensor v = rand({n});
+        const auto found = f(v), want = by_w(v);
+        expect_equal(found.first, want.first, name);
+        expect_equal(found.second[0], want.second[0], name);
+      }
+    }
+}
+
+// What a step leaves over of an image is open in the gradient by the image, as the image is: one program takes all sizes.
+TEST(OpenGradients, ConvolutionsWithSteps) {
+  for (const int64_t spatial : {1, 2, 3})
+    for (const auto& [kernel, stride, padding, dilation] :
+         std::vector<std::array<int64_t, 4>>{{3, 2, 1, 1}, {4, 2, 1, 1}, {2, 3, 0, 1}, {1, 2, 0, 1}, {3, 3, 2, 2}, {5, 4, 0, 1}}) {
+      std::vector<int64_t> taps(static_cast<size_t>(spatial) + 2, kernel);
+      taps[0] = 4, taps[1] = 2;
+      const Tensor w = randn(taps) * 0.2;
+      const SizeList by(std::vector<SymInt>(static_cast<size_t>(spatial), stride)),
+          pad(std::vector<SymInt>(static_cast<size_t>(spatial), padding)),
+          apart(std::vector<SymInt>(static_cast<size_t>(spatial), dilation)), none(std::vector<SymInt>(static_cast<size_t>(spatial), 0));
+      const auto steps = [&](const Tensor& x) {
+        return value_and_gradients(
+            [&] {
+              const Tensor y = convolution(x, w, {}, by, pad, apart, false, none, 1);
+              return sum(y * y);
+            },
+            {x, w});
+      };
+      auto f = compile(steps);
+      for (const int64_t n : {9, 10, 11, 12, 13}) {
+        std::vector<int64_t> sizes(static_cast<size_t>(spatial) + 2, n);
+        sizes[0] = 1, sizes[1] = 2;
+        if (spatial == 2) sizes[3] = n + 3;
+        const Tensor x = randn(sizes);
+        for (int64_t d = 2; d < x.dim(); ++d) mark_dynamic(x, d);
+        const auto found = f(x), want = steps(x);
+        const std::string what = fmt::format("{} dimensions, kernel {}, stride {}, size {}", spatial, kernel, stride, n);
+        expect_equal(found.first, want.first, what);
+        for (size_t i = 0; i < 2; ++i) expect_equal(found.second[i], want.second[i], what);
+      }
+      EXPECT_EQ(f.report().compiles, 1);
+    }
+}
+
+// An open size is an operand where a row has no number for it.
+TEST(OpenGradients, SizesAsNumbers) {
+  const std::vector<std::pair<std::string, Function>> cases = {
+      {"pow, exponent", [](const Tensor& x) { return pow(x, x.size(0)); }},
+      {"pow, base", [](const Tensor& x) { return pow(x.size(0), x); }},
+      {"remainder, first", [](const Tensor& x) { return remainder(x.size(0), x); }},
+      {"remainder, second", [](const Tensor& x) { return remainder(x, x.size(0)); }},
+      {"lerp", [](const Tensor& x) { return lerp(x, x * 2, x.size(0)); }}};
+  for (auto& [name, fn] : cases)
+    for (const DType t : {DType::F32, DType::F16, DType::I32}) {
+      if (t == DType::I32 && name == "lerp") continue;
+      const auto forward = [&fn = fn](const Tensor& x) { return fn(x); };
+      auto f = compile(forward, {.dynamic = true});
+      auto g = compile([&fn = fn](const Tensor& x) { return gradients_of(fn, x); }, {.dynamic = true});
+      for (const int64_t n : {3, 4, 6}) {
+        const Tensor x = (rand({n}) * 3 + 1).to(t);
+        const Tensor found = f(x), want = fn(x);
+        EXPECT_EQ(found.dtype(), want.dtype()) << name;
+        expect_equal(found.to(DType::F32), want.to(DType::F32), name);
+        if (t != DType::F32) continue;
+        expect_equal(g(x).second[0], gradients_of(fn, x).second[0], name);
+      }
+      EXPECT_EQ(f.report().compiles, 1);
+    }
 }
 
 TEST(OpenGradients, PartsOfTwoOpenSizes) {

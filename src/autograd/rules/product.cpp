@@ -18,15 +18,15 @@ void product_rule(GradientCall& c) {
   if (c.wants("mat2")) c.set("mat2", ops::call1(name, {transposed(a), g}));
 }
 
-// What the sizes of a convolution leave undecided of its input's.
-Sizes left_over(const GradientCall& c, const Tensor& input, const Tensor& weight, const Tensor& result) {
+// What windows of a convolution leave over of its input, which the sizes of its result do not tell.
+Sizes left_over(const GradientCall& c, const Tensor& input, const Tensor& weight) {
   const Sizes stride = c.exprs("stride"), padding = c.exprs("padding"), dilation = c.exprs("dilation");
   Sizes out;
   for (size_t d = 0; d < stride.size(); ++d) {
     const auto at = static_cast<int64_t>(d) + 2;
     if (planted(GradientBug::ConvolutionRest)) return Sizes(stride.size(), Expr(0));
-    out.push_back(size_at(input, at) - ((size_at(result, at) - Expr(1)) * stride[d] - Expr(2) * padding[d] +
-                                        dilation[d] * (size_at(weight, at) - Expr(1)) + Expr(1)));
+    const Expr room = size_at(input, at) + Expr(2) * padding[d] - dilation[d] * (size_at(weight, at) - Expr(1)) - Expr(1);
+    out.push_back(sym::mod(room, stride[d]));
   }
   return out;
 }
@@ -125,7 +125,7 @@ void convolution_rule(GradientCall& c) {
   const bool skips = !is_transposed && skips_pixels(by, w);
   if (skips) set_gradients_of_taken_pixels(c, by, x, w, g);
   if (c.wants("input") && !skips) {
-    const Sizes output_padding = is_transposed ? Sizes(c.exprs("stride").size(), Expr(0)) : left_over(c, x, w, g);
+    const Sizes output_padding = is_transposed ? Sizes(c.exprs("stride").size(), Expr(0)) : left_over(c, x, w);
     c.set("input", ops::call1("convolution", {g, w, Arg<Tensor>(), c.at("stride"), c.at("padding"), c.at("dilation"), !is_transposed,
                                               output_padding, c.at("groups")}));
   }

@@ -36,7 +36,8 @@ Tensor pad(const Tensor& t, int64_t dim, int64_t before, int64_t after) {
 
 struct Convolution {
   Tensor x, weight, bias;
-  Ints stride, padding, dilation, extra;
+  Ints stride, padding, dilation;
+  Sizes extra;
   int64_t groups = 1;
   bool transposed = false;
   size_t spatial() const { return stride.size(); }
@@ -61,7 +62,8 @@ Tensor convolve_line(Convolution c) {
   c.x = row(c.x);
   c.weight = arranged(c.weight, row);
   for (Ints* v : {&c.stride, &c.dilation}) v->insert(v->begin(), 1);
-  for (Ints* v : {&c.padding, &c.extra}) v->insert(v->begin(), 0);
+  c.padding.insert(c.padding.begin(), 0);
+  c.extra.insert(c.extra.begin(), Expr(0));
   const Tensor y = convolve(c);
   return reshape(y, {y.size(0).expr(), y.size(1).expr(), y.size(3).expr()});
 }
@@ -79,7 +81,8 @@ Tensor convolve_frames(const Convolution& c) {
   plane.weight = arranged(c.weight, [&](const Tensor& t) {
     return reshape(permute(t, {0, 2, 1, 3, 4}), {w[0], group * Expr(taps), w[3], w[4]});
   });
-  for (Ints* v : {&plane.stride, &plane.padding, &plane.dilation, &plane.extra}) v->erase(v->begin());
+  for (Ints* v : {&plane.stride, &plane.padding, &plane.dilation}) v->erase(v->begin());
+  plane.extra.erase(plane.extra.begin());
   const Tensor y = convolve(plane);
   return permute(reshape(y, {x[0], count, w[0], y.size(2).expr(), y.size(3).expr()}), {0, 2, 1, 3, 4});
 }
@@ -100,8 +103,9 @@ Phases phases_of(const Convolution& c, size_t d) {
   for (int64_t k = 0; k < c.kernel(d); ++k) p.step = std::gcd(p.step, k * dilation / stride);
   p.step = std::max<int64_t>(p.step, 1);
   p.taps = (p.shifts - 1) / p.step + 1;
-  // As much as the first and the last wanted place need.
-  p.padding = std::max({int64_t{0}, p.shifts - 1 - c.padding[d] / stride, floor_of(last + c.extra[d] - c.padding[d], stride)});
+  // As much as the first and the last wanted place need. What is open is less than a step.
+  const int64_t extra = c.extra[d].maybe_constant().value_or(std::max(stride, dilation) - 1);
+  p.padding = std::max({int64_t{0}, p.shifts - 1 - c.padding[d] / stride, floor_of(last + extra - c.padding[d], stride)});
   p.first = c.padding[d] - stride * (p.shifts - 1 - p.padding);
   return p;
 }
@@ -178,7 +182,7 @@ Tensor convolve_transposed(const Convolution& c) {
   }
   for (size_t d = 0; d < c.spatial(); ++d) {
     const Expr size =
-        (type[d + 2] - 1) * Expr(c.stride[d]) - Expr(2 * c.padding[d]) + Expr((c.kernel(d) - 1) * c.dilation[d]) + Expr(c.extra[d]) + 1;
+        (type[d + 2] - 1) * Expr(c.stride[d]) - Expr(2 * c.padding[d]) + Expr((c.kernel(d) - 1) * c.dilation[d]) + c.extra[d] + 1;
     const auto at = static_cast<int64_t>(d) + 2;
     if (phases[d].first == 0 && y.size(at).expr() == size) continue;
     y = call1("slice.Tensor", {y, Expr(at), Expr(phases[d].first), Expr(phases[d].first) + size});
@@ -191,7 +195,7 @@ Tensor convolve(const Convolution& c) {
   if (c.transposed) return convolve_transposed(c);
   if (c.spatial() == 3) return convolve_frames(c);
   return call1("convolution", {c.x, c.weight, c.bias.defined() ? Arg<Tensor>(c.bias) : Arg<Tensor>(), exprs(c.stride), exprs(c.padding),
-                               exprs(c.dilation), false, exprs(c.extra), Expr(c.groups)});
+                               exprs(c.dilation), false, c.extra, Expr(c.groups)});
 }
 
 // Whether the phases' weights are mostly zeros, which take time and memory even when compiling.
@@ -248,9 +252,9 @@ std::unique_ptr<Graph> plain_convolutions(const Graph& g) {
     const auto types = type_args(*n);
     const ops::TypeReader r(*n->op, types);
     const bool transposed = r.flag("transposed"), known = transposed || r.tensor("input")->dim() == 5;
-    Convolution c{operand(*n, "input", false),  operand(*n, "weight", known), operand(*n, "bias", transposed),
-                  r.integers("stride"),         r.integers("padding"),        r.integers("dilation"),
-                  r.integers("output_padding"), r.integer("groups"),          transposed};
+    Convolution c{operand(*n, "input", false), operand(*n, "weight", known), operand(*n, "bias", transposed),
+                  r.integers("stride"),        r.integers("padding"),        r.integers("dilation"),
+                  r.exprs("output_padding"),   r.integer("groups"),          transposed};
     out.replace(*n, [&] { return std::vector<Tensor>{convolve(c)}; });
   }
   return out.finish();

@@ -22,7 +22,7 @@ struct Geometry {
 
 template <class Reader>
 void check_lists(const Reader& c, size_t spatial) {
-  for (const char* name : {"stride", "padding", "dilation", "output_padding"}) {
+  for (const char* name : {"stride", "padding", "dilation"}) {
     auto v = c.integers(name);
     bool step = std::string_view(name) == "stride" || std::string_view(name) == "dilation";
     TOROID_USER_CHECK(v.size() == spatial, "convolution: argument \"{}\" must have {} numbers, one a spatial dimension; it has {}", name,
@@ -30,6 +30,21 @@ void check_lists(const Reader& c, size_t spatial) {
     for (int64_t x : v)
       TOROID_USER_CHECK(x >= (step ? 1 : 0) && x < (1 << 30), "convolution: argument \"{}\" holds {}, which is out of range", name, x);
   }
+}
+
+// What a gradient adds to the sizes of a transposed convolution follows from an image's, which may be open: less than a step then.
+std::vector<Expr> output_padding(MetaCall& c, const Ints& stride, const Ints& dilation) {
+  std::vector<Expr> out = c.exprs("output_padding");
+  TOROID_USER_CHECK(out.size() == stride.size(),
+                    "convolution: argument \"output_padding\" must have {} numbers, one a spatial dimension; it has {}", stride.size(),
+                    out.size());
+  for (size_t d = 0; d < out.size(); ++d) {
+    const std::string held = sym::to_string(out[d]);
+    const Expr most(out[d].is_const() ? (1 << 30) - 1 : std::max(stride[d], dilation[d]) - 1);
+    for (const sym::Relation& r : {sym::Relation{sym::Rel::Ge, out[d], 0}, sym::Relation{sym::Rel::Le, out[d], most}})
+      c.require(r, "convolution: argument \"output_padding\" holds {}, which is out of range", held);
+  }
+  return out;
 }
 
 void convolution_meta(MetaCall& c) {
@@ -40,8 +55,8 @@ void convolution_meta(MetaCall& c) {
   TOROID_USER_CHECK(!is_bool(x.dtype), "convolution: Bool is not supported");
   size_t spatial = x.sizes.size() - 2;
   check_lists(c, spatial);
-  auto stride = c.integers("stride"), padding = c.integers("padding"), dilation = c.integers("dilation"),
-       extra = c.integers("output_padding");
+  auto stride = c.integers("stride"), padding = c.integers("padding"), dilation = c.integers("dilation");
+  const std::vector<Expr> extra = output_padding(c, stride, dilation);
   int64_t groups = c.integer("groups");
   bool transposed = c.flag("transposed");
   TOROID_USER_CHECK(groups >= 1, "convolution: groups must be positive, got {}", groups);
@@ -57,7 +72,7 @@ void convolution_meta(MetaCall& c) {
   for (size_t d = 0; d < spatial; ++d) {
     Expr in = x.sizes[d + 2], reach = Expr(dilation[d]) * (w.sizes[d + 2] - 1), room, n;
     if (transposed)
-      room = n = (in - 1) * Expr(stride[d]) - Expr(2 * padding[d]) + reach + Expr(extra[d]) + 1;
+      room = n = (in - 1) * Expr(stride[d]) - Expr(2 * padding[d]) + reach + extra[d] + 1;
     else
       n = sym::floor_div(room = in + Expr(2 * padding[d]) - reach - 1, stride[d]) + 1;
     c.require({sym::Rel::Ge, room, 0},
