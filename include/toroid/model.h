@@ -65,7 +65,8 @@ class Model {
                             const ModelOptions& options = {});
 
   // Takes the program's tensors in the order of its signature, returns its results. Buffers that the program overwrites keep their
-  // contents between runs. UserError naming the input when count, dtype or sizes do not fit.
+  // contents between runs. UserError naming the input when count, dtype or sizes do not fit, and when one that the program writes shares
+  // memory with another.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
   // The same by name: inputs of equal dtype and sizes cannot be mistaken for each other. Results that are no tensor are left out.

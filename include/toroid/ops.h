@@ -28,6 +28,8 @@ Tensor operator&(const Operand& a, const Operand& b);  // Bool and integers, bit
 Tensor operator|(const Operand& a, const Operand& b);
 Tensor operator^(const Operand& a, const Operand& b);
 Tensor operator~(const Operand& a);
+Tensor operator<<(const Operand& a, const Operand& b);  // integers by so many bits
+Tensor operator>>(const Operand& a, const Operand& b);
 // In place: a keeps its dtype and sizes.
 Tensor& operator+=(Tensor& a, const Operand& b);
 Tensor& operator-=(Tensor& a, const Operand& b);

@@ -26,7 +26,8 @@ class PackageSession {
   // not.
   PackageSession entry(const std::string& name) const;
   // One tensor an output (undefined for None), on the caller's tensors in the order of the inputs. UserError naming the input when count,
-  // dtype or sizes do not fit. Safe to call from several threads; calls of programs that keep memory take turns.
+  // dtype or sizes do not fit, and when one that the program writes shares memory with another. Safe to call from several threads; calls of
+  // programs that keep memory take turns.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
   // The same by name: inputs of equal dtype and sizes cannot be mistaken for each other. Results that are no tensor are left out. UserError

@@ -54,6 +54,7 @@ class SymInt {
 
   friend SymInt operator+(const SymInt& a, const SymInt& b) { return a.expr_ + b.expr_; }
   friend SymInt operator-(const SymInt& a, const SymInt& b) { return a.expr_ - b.expr_; }
+  friend SymInt operator-(const SymInt& a) { return Expr(0) - a.expr_; }
   friend SymInt operator*(const SymInt& a, const SymInt& b) { return a.expr_ * b.expr_; }
   friend SymInt operator/(const SymInt& a, const SymInt& b) { return sym::floor_div(a.expr_, b.expr_); }
   friend SymInt operator%(const SymInt& a, const SymInt& b) { return sym::mod(a.expr_, b.expr_); }

@@ -155,7 +155,6 @@ std::vector<Tensor> Recorder::call(const ops::Op& op, CallArgs args, const std::
     }
 }
 
-// Puts the number that a size is at hand, which becomes a guard, in its place. False: no argument is that size, or nobody knows it.
 bool Recorder::fix_number(CallArgs& args, const Expr& size) {
   std::vector<Expr*> places;
   for (auto& a : args) {
@@ -164,9 +163,10 @@ bool Recorder::fix_number(CallArgs& args, const Expr& size) {
       for (Expr& e : *list)
         if (e == size) places.push_back(&e);
   }
-  bool hinted = true;
-  sym::for_each_symbol(size, [&](const Expr& s) { hinted = hinted && hints_.count(s.node()->name) > 0; });
-  if (places.empty() || !hinted) return false;
+  bool known = true;
+  sym::for_each_symbol(size, [&](const Expr& s) { known = known && hints_.count(s.node()->name) > 0; });
+  for (auto& g : graph_.guards) known = known || (g.rel == sym::Rel::Eq && g.a == size && g.b.is_const());
+  if (places.empty() || !known) return false;
   const int64_t number = specialize(size);
   for (Expr* e : places) *e = number;
   return true;

@@ -44,11 +44,13 @@ class Recorder : public Dispatcher {
   // Composite operations are recorded whole (default) or as what they are made of.
   void set_expand_composites(bool expand) { expand_ = expand; }
 
+  // Puts the number that a size is at hand, which becomes a guard, in its place. False: no argument is that size, or nobody knows it.
+  bool fix_number(CallArgs& args, const Expr& size);
+
   Graph& graph() { return graph_; }
 
  private:
   std::vector<Tensor> record(const ops::Op& op, const CallArgs& args, const std::source_location& where);
-  bool fix_number(CallArgs& args, const Expr& size);
   void forget_call(size_t guards, size_t symbols);
   std::vector<TensorType> result_types(const ops::Op& op, const CallArgs& args);
   std::vector<TensorType> inferred_types(const ops::Op& op, const CallArgs& args);

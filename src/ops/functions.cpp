@@ -95,6 +95,8 @@ Tensor operator!=(const Operand& a, const Operand& b) { return ne(a, b); }
 Tensor operator&(const Operand& a, const Operand& b) { return symmetric(TOROID_ROW("bitwise_and.Tensor"), a, b); }
 Tensor operator|(const Operand& a, const Operand& b) { return symmetric(TOROID_ROW("bitwise_or.Tensor"), a, b); }
 Tensor operator^(const Operand& a, const Operand& b) { return symmetric(TOROID_ROW("bitwise_xor.Tensor"), a, b); }
+Tensor operator<<(const Operand& a, const Operand& b) { return bitwise_left_shift(a, b); }
+Tensor operator>>(const Operand& a, const Operand& b) { return bitwise_right_shift(a, b); }
 Tensor operator~(const Operand& a) { return bitwise_not(tensor_of(a, "bitwise_not"), a.where()); }
 Tensor& operator+=(Tensor& a, const Operand& b) { return add_(a, b), a; }
 Tensor& operator-=(Tensor& a, const Operand& b) { return sub_(a, b), a; }

@@ -1,4 +1,5 @@
 // What all optimizers share: groups, their state, clipping.
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -154,8 +155,9 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::state() const {
 }
 
 Tensor grad_norm(std::span<const Tensor> gradients, double p) {
+  const bool has_wide = std::any_of(gradients.begin(), gradients.end(), [](auto& g) { return g.dtype() == DType::F64; });
   std::vector<Tensor> norms;
-  for (auto& g : gradients) norms.push_back(to(norm(g, p), DType::F32));
+  for (auto& g : gradients) norms.push_back(to(norm(g, p), has_wide ? DType::F64 : DType::F32));
   return norms.empty() ? scalar_tensor(0) : norm(stack(norms), p);
 }
 

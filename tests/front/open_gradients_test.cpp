@@ -34,6 +34,7 @@ TEST(OpenGradients, NumbersBecomeGuards) {
       {"conv1d, same", [&](const Tensor& x) { return conv1d(x, kernel, {}, 1, "same"); }, {{2, 3, 9}, {2, 3, 10}}},
       {"pinv", [](const Tensor& x) { return linalg_pinv(x); }, {{4, 3}, {5, 3}, {2, 3}}},
       {"vander", [](const Tensor& x) { return vander(x); }, {{3}, {4}}},
+      {"vander, of its size", [](const Tensor& x) { return vander(x, x.size(0)); }, {{3}, {4}}},
       {"upsample",
        [](const Tensor& x) {
          return upsample_bilinear2d_vec(x, {}, false, std::vector<double>{1.7, 1.7});
@@ -153,6 +154,28 @@ TEST(OpenGradients, ConvolutionsWithSteps) {
     }
 }
 
+// Places outside of an image are moved to its border, or turned back there, wherever that is: one program takes all sizes.
+TEST(OpenGradients, GridsOverImages) {
+  const Tensor grid = randn({1, 3, 4, 2});
+  for (const int64_t mode : {0, 1, 2})
+    for (const int64_t padding : {0, 1, 2})
+      for (const bool corners : {false, true}) {
+        const auto fn = [&](const Tensor& x) {
+          return gradients_of([&](const Tensor& t) { return grid_sampler(t, grid, mode, padding, corners); }, x);
+        };
+        auto f = compile(fn);
+        for (const int64_t n : {4, 5, 7}) {
+          const Tensor x = randn({1, 2, n, n + 2});
+          mark_dynamic(x, 2), mark_dynamic(x, 3);
+          const auto found = f(x), want = fn(x);
+          const std::string what = fmt::format("mode {}, padding {}, corners {}, size {}", mode, padding, corners, n);
+          expect_equal(found.first, want.first, what);
+          expect_equal(found.second[0], want.second[0], what);
+        }
+        EXPECT_EQ(f.report().compiles, 1);
+      }
+}
+
 // An open size is an operand where a row has no number for it.
 TEST(OpenGradients, SizesAsNumbers) {
   const std::vector<std::pair<std::string, Function>> cases = {
@@ -160,7 +183,8 @@ TEST(OpenGradients, SizesAsNumbers) {
       {"pow, base", [](const Tensor& x) { return pow(x.size(0), x); }},
       {"remainder, first", [](const Tensor& x) { return remainder(x.size(0), x); }},
       {"remainder, second", [](const Tensor& x) { return remainder(x, x.size(0)); }},
-      {"lerp", [](const Tensor& x) { return lerp(x, x * 2, x.size(0)); }}};
+      {"lerp", [](const Tensor& x) { return lerp(x, x * 2, x.size(0)); }},
+      {"hardtanh, of its negative", [](const Tensor& x) { return clamp(x, -x.size(0), x.size(0) - 1); }}};
   for (auto& [name, fn] : cases)
     for (const DType t : {DType::F32, DType::F16, DType::I32}) {
       if (t == DType::I32 && name == "lerp") continue;

@@ -13,6 +13,7 @@ void expect_integers() {
   EXPECT_TRUE(x.size(1) == four && four == x.size(1) && x.size(0) != four && x.size(0) > four && two < x.size(1) && x.size(1) >= four);
   EXPECT_EQ(int64_t(x.size(0) * two + four - x.size(1) / two), 14);
   EXPECT_EQ(int64_t(four * x.size(0) % x.size(1)), 0);
+  EXPECT_EQ(int64_t(-x.size(0) + four), -2);
 }
 
 TEST(SymInt, MeetsIntegersOfAnyType) {

@@ -202,6 +202,20 @@ TEST(Clipping, ByNormAndByValue) {
   EXPECT_EQ(values(clip_grad_value(gradients, 2)[1]), (std::vector<double>{0, 2}));
 }
 
+// Norms of f64 are f64's: f32 has no room for 1e40, nor for the last eight digits.
+TEST(Clipping, KeepsThePrecisionOfTheGradients) {
+  const std::vector<Tensor> large{Tensor::of({1e40, 1e40}, {2}, DType::F64), Tensor::of({1}, {1}, DType::F32)};
+  const auto [clipped, norm] = clip_grad_norm(large, 1);
+  EXPECT_EQ(norm.dtype(), DType::F64);
+  EXPECT_NEAR(norm.item() / 1e40, std::sqrt(2.0), 1e-14);
+  EXPECT_NEAR(values(clipped[0])[0], std::sqrt(0.5), 1e-14);
+  EXPECT_EQ(clipped[1].dtype(), DType::F32);
+  const std::vector<Tensor> sevenths{Tensor::of({1. / 7, 2. / 7, 3. / 7}, {3}, DType::F64)};
+  const double total = std::sqrt(14.0) / 7;
+  EXPECT_NEAR(values(clip_grad_norm(sevenths, 0.1).first[0])[0], 0.1 / 7 / (total + 1e-6), 1e-16);
+  EXPECT_EQ(clip_grad_norm(std::vector<Tensor>{Tensor::of({3, 4}, {2}, DType::BF16)}, 1).second.dtype(), DType::F32);
+}
+
 TEST(Schedules, FollowEachOther) {
   const Schedule s = sequential_lr({linear_lr(1, 0.5, 1, 2), exponential_lr(1, 0.5)}, {2});
   EXPECT_EQ(s(0), 0.5);

@@ -171,9 +171,9 @@ TOROID_OPTIMIZER(Adafactor)
 TOROID_OPTIMIZER(Muon)
 #undef TOROID_OPTIMIZER
 
-// The norm of all gradients together, f32, without dimensions. `p`: which norm; infinity is the largest element.
+// The norm of all gradients together, without dimensions: f64 where some are, else f32. `p`: which norm; infinity is the largest element.
 Tensor grad_norm(std::span<const Tensor> gradients, double p = 2);
-// The gradients, scaled so that the norm of all together is at most max_norm, and that norm as it was (f32, without dimensions), as
+// The gradients, scaled so that the norm of all together is at most max_norm, and that norm as it was (as grad_norm() has it), as
 // torch.nn.utils.clip_grad_norm_ has it. `p`: which norm; infinity is the largest element.
 std::pair<std::vector<Tensor>, Tensor> clip_grad_norm(std::span<const Tensor> gradients, double max_norm, double p = 2);
 // Each element between -limit and limit.

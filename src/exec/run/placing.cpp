@@ -70,6 +70,48 @@ Extent extent_of(const Tensor& t, size_t number) {
   return {t.raw_data() + lo * width, t.raw_data() + (hi + 1) * width, number};
 }
 
+// Where all elements lie, in order.
+std::vector<const std::byte*> places_of(const Tensor& t) {
+  std::vector<const std::byte*> out{t.raw_data()};
+  for (size_t d = 0; d < t.sizes().size(); ++d) {
+    const auto step = t.strides()[d] * static_cast<int64_t>(size_of(t.dtype()));
+    const size_t one = out.size();
+    for (int64_t i = 1; i < t.sizes()[d]; ++i)
+      for (size_t k = 0; k < one; ++k) out.push_back(out[k] + i * step);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Columns of one matrix lie among each other, and share none.
+bool share_elements(const Tensor& a, const Tensor& b) {
+  const Extent x = extent_of(a, 0), y = extent_of(b, 1);
+  if (x.end <= y.begin || y.end <= x.begin) return false;
+  if (a.is_contiguous() && b.is_contiguous()) return true;
+  const auto of_a = places_of(a), of_b = places_of(b);
+  const auto width_a = static_cast<std::ptrdiff_t>(size_of(a.dtype())), width_b = static_cast<std::ptrdiff_t>(size_of(b.dtype()));
+  for (size_t i = 0, k = 0; i < of_a.size() && k < of_b.size();) {
+    if (of_a[i] + width_a <= of_b[k])
+      ++i;
+    else if (of_b[k] + width_b <= of_a[i])
+      ++k;
+    else
+      return true;
+  }
+  return false;
+}
+
+// The program has one order of reads and writes, in which other arguments are as they came: who gives the same elements twice expects
+// writes to be seen.
+void refuse_shared(std::span<const Tensor> arguments, size_t written, const std::string& name) {
+  const Tensor& t = arguments[written];
+  for (size_t i = 0; i < arguments.size(); ++i)
+    TOROID_USER_CHECK(i == written || !arguments[i].defined() || arguments[i].numel() == 0 || !share_elements(t, arguments[i]),
+                      "input {} (\"{}\"), which the program writes, shares memory with input {}, which the program would read as it was "
+                      "before the call; give it a tensor of its own: clone()",
+                      written, name, i);
+}
+
 // Of each tensor, whether bytes of it are another's, too.
 std::vector<bool> overlaps_among(std::span<const Tensor> tensors) {
   std::vector<Extent> extents;
@@ -138,7 +180,7 @@ void Executable::prepare_workspace(Run& run) const {
   if (faults_ >= 0) memory.at[static_cast<size_t>(faults_)] = memory.faults->at();
 }
 
-// Inputs that steps write are copies where they lie in memory of others, which are read as they were given.
+// Inputs that steps write are copies where they lie among the elements of others.
 void Executable::place_inputs(std::span<const Tensor> arguments, Run& run) {
   const std::vector<bool> overlaps = writes_users_ ? overlaps_among(arguments) : std::vector<bool>();
   for (size_t i : fixed_.inputs) {
@@ -150,8 +192,10 @@ void Executable::place_inputs(std::span<const Tensor> arguments, Run& run) {
     } else {
       const Tensor& given = input_tensor(i, arguments);
       placed = laid_out(given, in, run.bound.input_strides[i]);
-      if (in.mutated && in.user >= 0 && overlaps[static_cast<size_t>(in.user)] && in.type.strides.empty() && placed.impl() == given.impl())
-        placed = copy_of(given);
+      if (in.mutated && in.user >= 0 && overlaps[static_cast<size_t>(in.user)]) {
+        refuse_shared(arguments, static_cast<size_t>(in.user), in.name);
+        if (in.type.strides.empty() && placed.impl() == given.impl()) placed = copy_of(given);
+      }
       if (recorder_ && placed.impl() != given.impl()) recorder_->count(Count::InputCopies);
     }
     run.memory.hold(static_cast<size_t>(in.buffer), std::move(placed));

@@ -5,6 +5,7 @@
 
 #include "graph/custom.h"
 #include "graph/recorder.h"
+#include "ops/open_number.h"
 
 namespace toroid::graph {
 
@@ -24,7 +25,11 @@ class Expander : public Dispatcher {
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
     if (!expands(op, args)) return recorder_.call(op, std::move(args), where);
     DispatchScope scope(*this);
-    return op.decompose(ops::CallReader(op, args));
+    for (;;) try {
+        return op.decompose(ops::CallReader(op, args));
+      } catch (const ops::OpenNumber& e) {
+        if (!recorder_.fix_number(args, e.size())) throw;
+      }
   }
   bool decide(const sym::Relation& r) override { return recorder_.decide(r); }
   void require(const sym::Relation& r, const std::string& error) override { recorder_.require(r, error); }

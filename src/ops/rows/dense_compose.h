@@ -37,7 +37,14 @@ inline Tensor logical_and(const Tensor& a, const Tensor& b) { return call1("logi
 inline Tensor lt(const Tensor& a, const Operand& scalar) { return call1("lt.Scalar", {a, scalar}); }
 inline Tensor le(const Tensor& a, const Operand& scalar) { return call1("le.Scalar", {a, scalar}); }
 inline Tensor ge(const Tensor& a, const Operand& scalar) { return call1("ge.Scalar", {a, scalar}); }
-inline Tensor clamp(const Tensor& a, const Operand& lo, const Operand& hi) { return call1("clamp", {a, lo, hi}); }
+// Open sizes are operands: the row of numbers would need them known.
+inline Tensor clamp(const Tensor& a, const Operand& lo, const Operand& hi) {
+  const auto is_open = [](const Operand& o) {
+    const Expr* e = std::get_if<Expr>(&o);
+    return e && !e->is_const();
+  };
+  return call1(is_open(lo) || is_open(hi) ? "clamp.Tensor" : "clamp", {a, lo, hi});
+}
 
 // Itself when it has that dtype already.
 Tensor cast(const Tensor& t, DType dtype);

@@ -57,7 +57,7 @@ struct Around {
 
 Around pixels_around(const Tensor& position, const Expr& size) {
   Tensor inside = cast(logical_and(ge(position, -1.0), call1("le.Scalar", {position, size})), position.dtype());
-  Tensor place = call1("clamp", {position, 0.0, size - 1}), low = floor(place), part = sub(place, low);
+  Tensor place = clamp(position, 0.0, size - 1), low = floor(place), part = sub(place, low);
   Tensor first = cast(low, DType::I64);
   return {{first, clamp(add(first, Expr(1)), std::monostate{}, size - 1)},
           {mul(call1("rsub.Scalar", {part, 1.0}), inside), mul(part, inside)}};

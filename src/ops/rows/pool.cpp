@@ -163,7 +163,7 @@ Tensor element_of_window(const Pool& p, size_t d, int64_t back) {
 // Number of elements that window i of dimension d is averaged over.
 Tensor window_sizes(const Pool& p, size_t d, bool include_padding, DType dtype) {
   Tensor start = sub(mul(arange(p.out[d]), Expr(p.stride[d])), Expr(p.padding[d]));
-  Tensor end = call1("clamp", {add(start, Expr(p.kernel[d])), std::monostate{}, p.in[d] + Expr(include_padding ? p.padding[d] : 0)});
+  Tensor end = clamp(add(start, Expr(p.kernel[d])), std::monostate{}, p.in[d] + Expr(include_padding ? p.padding[d] : 0));
   if (!include_padding) start = call1("clamp", {start, Expr(0)});
   return cast(sub(end, start), dtype);
 }
