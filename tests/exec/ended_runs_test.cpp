@@ -114,25 +114,32 @@ TEST(WholeWrites, WhatIsReadAfterwardsIsStillThere) {
   }
 }
 
-TEST(WholeWrites, InputsThatLieElsewhereOrInEachOtherAreCopied) {
+TEST(WholeWrites, InputsThatLieElsewhereOrAmongEachOtherAreCopied) {
   for (bool record : {false, true}) {
     Runnable e(whole_write(record, false));
     for (int i = 0; i < 4; ++i) {
-      const Tensor wide = full(16, 0), y = full(8, 4), row = full(12, 1);
-      const Tensor strided = wide.as_strided(std::vector<int64_t>{8}, std::vector<int64_t>{2});
-      e.run(std::vector<Tensor>{strided, y});
-      EXPECT_EQ(strided.to_vector(), std::vector<double>(8, 5));
-      EXPECT_EQ(wide.to_vector()[1], 0);
-      for (int64_t first : {0, 4}) {  // what is written lies before what is read, or behind it
-        const Tensor a = row.as_strided(std::vector<int64_t>{8}, std::vector<int64_t>{1}, first);
-        const Tensor b = row.as_strided(std::vector<int64_t>{8}, std::vector<int64_t>{1}, 4 - first);
-        std::vector<double> want = b.to_vector();
-        for (double& v : want) v += 1;
-        e.run(std::vector<Tensor>{a, b});
-        EXPECT_EQ(a.to_vector(), want) << first;
-      }
-      e.run(std::vector<Tensor>{y, y});
-      EXPECT_EQ(y.to_vector(), std::vector<double>(8, 5));
+      const Tensor wide = full(16, 0), y = full(8, 4);
+      const auto half = [&](int64_t first) { return wide.as_strided(std::vector<int64_t>{8}, std::vector<int64_t>{2}, first); };
+      e.run(std::vector<Tensor>{half(0), y});
+      EXPECT_EQ(half(0).to_vector(), std::vector<double>(8, 5));
+      EXPECT_EQ(half(1).to_vector(), std::vector<double>(8, 0));
+      e.run(std::vector<Tensor>{half(1), half(0)});
+      EXPECT_EQ(half(0).to_vector(), std::vector<double>(8, 5));
+      EXPECT_EQ(half(1).to_vector(), std::vector<double>(8, 6));
+    }
+  }
+}
+
+TEST(WholeWrites, InputsInEachOtherAreRefused) {
+  const Tensor row = full(24, 1);
+  const auto part = [&](int64_t first, int64_t step) { return row.as_strided(std::vector<int64_t>{8}, std::vector<int64_t>{step}, first); };
+  for (bool record : {false, true}) {
+    Runnable e(whole_write(record, false));
+    const Tensor same = part(0, 1);
+    for (auto& [a, b] : std::vector<std::pair<Tensor, Tensor>>{
+             {same, same}, {part(0, 1), part(4, 1)}, {part(4, 1), part(0, 1)}, {part(0, 2), part(1, 3)}, {part(2, 0), part(0, 1)}}) {
+      EXPECT_THROW(e.run(std::vector<Tensor>{a, b}), UserError);
+      EXPECT_EQ(row.to_vector(), std::vector<double>(24, 1));
     }
   }
 }
