@@ -65,7 +65,8 @@ void refuse_sizes_of_data(const graph::Graph& g) {
   const Value* made = first_of_size(g, unbacked->expr);
   fail<UserError>(
       "{} gives a tensor whose size follows from values, which has no place in a function that is differentiated where it is compiled: use "
-      "what keeps the sizes (where, masked_fill_, a product with the mask), or call value_and_gradients() outside of compile()",
+      "what keeps the sizes (where, masked_fill_, a product with the mask; of counts sum(one_hot(x, n), {{0}})), or call "
+      "value_and_gradients() outside of compile()",
       made ? maker_of(*made) : "an operation");
 }
 

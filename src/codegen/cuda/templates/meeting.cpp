@@ -47,7 +47,7 @@ const char* step_of(ReduceOp op) {
   return "";
 }
 
-// A sum over as many ranks. Powers of two divide as a factor does, which the compiler leaves to us.
+// The sum x of so many ranks as their mean. By a power of two a factor gives the same bits, of which the compiler makes no use.
 std::string mean_of(int64_t ranks) {
   const bool is_power = (ranks & (ranks - 1)) == 0;
   return is_power ? fmt::format("__fmul_rn(x, 1.0f / {}.0f)", ranks) : fmt::format("__fdiv_rn(x, {}.0f)", ranks);
