@@ -130,6 +130,48 @@ TEST_F(DenseRows, EinsumContractsTransposesAndTakesDiagonals) {
   expect_values(call1("einsum", {std::string("...i,i"), std::vector<Tensor>{range({2, 2, 2}), range({2})}}), {2, 2}, {1, 3, 5, 7});
 }
 
+// Equal letters are equal sizes, or 1 between operands: what differs is named by its letter, and nothing is cut.
+TEST_F(DenseRows, EinsumNamesTheLetterWhoseSizesDiffer) {
+  struct Case {
+    const char* equation;
+    std::vector<std::vector<int64_t>> sizes;
+    const char* error;  // empty: it is computed
+  };
+  const Case cases[] = {{"ii->i", {{3, 4}}, "the letter 'i' of one operand has the sizes 3 and 4"},
+                        {"ii", {{4, 3}}, "the letter 'i'"},
+                        {"iij->j", {{1, 3, 2}}, "the letter 'i'"},
+                        {"iii->i", {{3, 3, 2}}, "the letter 'i'"},
+                        {"ij,jk->ik", {{3, 4}, {3, 5}}, "the letter 'j' has the size 4 in one operand and 3 in another"},
+                        {"ij,ij->j", {{3, 4}, {2, 4}}, "the letter 'i'"},
+                        {"i,i,i->", {{3}, {3}, {4}}, "the letter 'i'"},
+                        {"...i,...i->...", {{2, 3}, {4, 3}}, "a dimension of \"...\""},
+                        {"i->ii", {{3}}, "the result names 'i' twice"},
+                        {"ij,jk->ik", {{3, 1}, {4, 5}}, ""},
+                        {"ij,ij->ij", {{1, 4}, {3, 1}}, ""},
+                        {"...i,...i->...", {{1, 3}, {4, 3}}, ""},
+                        {"ii->i", {{0, 0}}, ""}};
+  for (auto& c : cases) {
+    std::vector<Tensor> operands;
+    for (auto& sizes : c.sizes) operands.push_back(range(sizes));
+    const std::string error = test::user_error([&] { call1("einsum", {std::string(c.equation), operands}); });
+    EXPECT_TRUE(*c.error ? test::contains(error, c.error) : error == "no error") << c.equation << ": " << error;
+  }
+}
+
+TEST_F(DenseRows, RefusalsNameTheDtypeThatWasGiven) {
+  for (const DType t : {DType::F32, DType::F16, DType::BF16, DType::F64})
+    for (const char* op : {"bitwise_not", "bitwise_and.Tensor", "bitwise_left_shift.Tensor", "gcd"}) {
+      const Tensor x = call1("_to_copy", {range({2}), t});
+      const std::string error = test::user_error([&] {
+        if (std::string_view(op) == "bitwise_not")
+          call1(op, {x});
+        else
+          call1(op, {x, x});
+      });
+      EXPECT_TRUE(test::contains(error, fmt::format("is not defined on {};", name_of(t)))) << op << ": " << error;
+    }
+}
+
 TEST_F(DenseRows, ConvolutionHandlesGroupsAndStrides) {
   Tensor x = range({1, 2, 4}), w = Tensor::of({1, 1, 1, -1}, {2, 1, 2});
   Tensor y = call1("conv1d", {x, w, Tensor(), Sizes{Expr(2)}, Sizes{Expr(0)}, Sizes{Expr(1)}, Expr(2)});

@@ -1,6 +1,7 @@
 #include "ops/rows/matmul_einsum.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/check.h"
 #include "ops/rows/dense_compose.h"
@@ -28,10 +29,17 @@ std::string expand_term(const std::string& term, int64_t rank, size_t* ellipsis_
   return term.substr(0, dots) + digits + term.substr(dots + 3);
 }
 
+std::string name_of(char letter) {
+  return std::isdigit(static_cast<unsigned char>(letter)) ? "a dimension of \"...\"" : fmt::format("the letter '{}'", letter);
+}
+
 // Repeated letters become one, by diagonals.
 Tensor take_diagonals(Tensor t, std::string& term) {
   for (size_t i = 0; i < term.size(); ++i) {
     for (size_t j = term.find(term[i], i + 1); j != std::string::npos; j = term.find(term[i], i + 1)) {
+      const Expr first = extent(t, static_cast<int64_t>(i)), second = extent(t, static_cast<int64_t>(j));
+      require({sym::Rel::Eq, first, second}, "einsum: {} of one operand has the sizes {} and {}; they must be equal", name_of(term[i]),
+              sym::to_string(first), sym::to_string(second));
       t = call1("diagonal", {t, Expr(0), Expr(static_cast<int64_t>(i)), Expr(static_cast<int64_t>(j))});
       char letter = term[i];
       term.erase(j, 1);
@@ -53,7 +61,10 @@ Expr extent_of(const Term& t, char letter) { return extent(t.tensor, static_cast
 // Of a letter that both have. Equal sizes are asked for first, so that an open one may be 1.
 Expr joint_extent(const Term& a, const Term& b, char letter) {
   const Expr x = extent_of(a, letter), y = extent_of(b, letter);
-  return equal(x, y) || !equal(x, 1) ? x : y;
+  if (equal(x, y) || equal(y, 1)) return x;
+  if (equal(x, 1)) return y;
+  fail<UserError>("einsum: {} has the size {} in one operand and {} in another; they must be equal, or one of them 1", name_of(letter),
+                  sym::to_string(x), sym::to_string(y));
 }
 
 // The operand with dimensions in the order of `letters`; letters that it lacks get size 1.
@@ -189,6 +200,7 @@ std::vector<Tensor> einsum(const CallReader& c) {
   } else {
     result = equation.substr(arrow + 2);
     if (size_t dots = result.find("..."); dots != std::string::npos) result.replace(dots, 3, digits);
+    for (char l : result) TOROID_USER_CHECK(std::count(result.begin(), result.end(), l) == 1, "einsum: the result names '{}' twice", l);
   }
   Term acc = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) {

@@ -50,8 +50,9 @@ S limit(F f, std::string_view name, bool from_below) {
 
 namespace {
 
+// The reference computes floats in f64, whatever the operands have.
 void need(F f, bool fits) {
-  TOROID_USER_CHECK(fits, "{} is not defined on {}; convert the tensor to another dtype first", f.op().name, name_of(f.compute));
+  TOROID_USER_CHECK(fits, "{} is not defined on {}; convert the tensor to another dtype first", f.op().name, name_of(promoted_dtype(f)));
 }
 
 }  // namespace
