@@ -53,19 +53,24 @@ void require_path(const std::filesystem::path& path, const char* verb) {
                     path.native().substr(0, end));
 }
 
+[[noreturn]] void read_failure(const std::filesystem::path& path, int error) {
+  if (error == ENOENT || error == ENOTDIR) fail<UserError>("cannot read \"{}\": {}; check the path", path.string(), reason(error));
+  fail<EnvironmentError>("cannot read \"{}\": {}", path.string(), reason(error));
+}
+
+void require_regular(const std::filesystem::path& path, const struct stat& info) {
+  TOROID_USER_CHECK(S_ISREG(info.st_mode), "cannot read \"{}\": it is not a regular file", path.string());
+}
+
 Opened open_for_reading(const std::filesystem::path& path) {
   require_path(path, "read");
   // Without O_NONBLOCK a named pipe in the file's place would block for ever.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    const int error = errno;
-    if (error == ENOENT || error == ENOTDIR) fail<UserError>("cannot read \"{}\": {}; check the path", path.string(), reason(error));
-    fail<EnvironmentError>("cannot read \"{}\": {}", path.string(), reason(error));
-  }
+  if (fd < 0) read_failure(path, errno);
   Opened opened{Descriptor(fd), 0};
   struct stat info {};
-  if (::fstat(fd, &info) != 0) fail<EnvironmentError>("cannot read \"{}\": {}", path.string(), reason(errno));
-  TOROID_USER_CHECK(S_ISREG(info.st_mode), "cannot read \"{}\": it is not a regular file", path.string());
+  if (::fstat(fd, &info) != 0) read_failure(path, errno);
+  require_regular(path, info);
   opened.size = static_cast<size_t>(info.st_size);
   return opened;
 }
@@ -231,8 +236,10 @@ void write_file_atomic(const std::filesystem::path& path, std::span<const std::s
 }
 
 FileStamp stamp_of(const std::filesystem::path& path) {
+  require_path(path, "read");
   struct stat info {};
-  TOROID_USER_CHECK(::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode), "\"{}\" is no regular file; check the path", path.string());
+  if (::stat(path.c_str(), &info) != 0) read_failure(path, errno);
+  require_regular(path, info);
   return {static_cast<uint64_t>(info.st_size), int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec, info.st_dev,
           info.st_ino};
 }

@@ -19,7 +19,7 @@ TempFolder::~TempFolder() {
 }
 
 TempFolder unpack(const std::filesystem::path& archive) {
-  TOROID_USER_CHECK(std::filesystem::is_regular_file(archive), "{}: no such file", archive.string());
+  require_file(archive);
   TempFolder out;
   std::string words[] = {"tar", "--use-compress-program=zstd -d", "-xf", archive.string(), "-C", out.path().string()};
   char* argv[7] = {};

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/check.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "cli/graph_text.h"
 #include "cli/tensor_files.h"
@@ -206,11 +207,14 @@ BenchSubject make_subject(const BenchArgs& args) {
   TOROID_USER_CHECK(is_float(dtype), "--dtype: parameters are floats, not {}", args.dtype);
   for (auto& f : kFamilies)
     if (f.name == args.model) return f.make(args, nn::Init(kSeed, dtype, device_from_name(args.device)));
-  if (std::filesystem::exists(args.model)) return file_subject(args);
-  std::vector<std::string_view> names;
-  for (auto& f : kFamilies) names.push_back(f.name);
-  fail<UserError>("\"{}\" is neither a file nor a built-in model; those are {}{}", args.model, built_in_models(),
-                  did_you_mean(args.model, names));
+  try {
+    if (!std::filesystem::exists(args.model)) require_file(args.model);
+  } catch (const UserError& e) {
+    std::vector<std::string_view> names;
+    for (auto& f : kFamilies) names.push_back(f.name);
+    fail<UserError>("{}, or name a built-in model: {}{}", e.what(), built_in_models(), did_you_mean(args.model, names));
+  }
+  return file_subject(args);
 }
 
 std::unique_ptr<graph::Graph> make_graph(const BenchArgs& args, std::vector<std::string>* outputs) {

@@ -59,8 +59,10 @@ void print_json(const graph::Graph& g, const Summary& summary, const std::vector
              operations, symbols);
 }
 
+// A file that is named like one, but is not, is told what is wrong with it.
 bool holds_tensors(const std::filesystem::path& path) {
-  return path.extension() == ".safetensors" || path.string().ends_with(".safetensors.index.json") || std::filesystem::is_directory(path);
+  return path.extension() == ".safetensors" || path.string().ends_with(".safetensors.index.json") || std::filesystem::is_directory(path) ||
+         (std::filesystem::is_regular_file(path) && (import::is_safetensors(path) || import::is_safetensors_index(path)));
 }
 
 int inspect_tensors(const std::string& path, bool json) {

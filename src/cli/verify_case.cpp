@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/files.h"
 #include "base/stopwatch.h"
 #include "cli/runner.h"
 #include "cli/tensor_files.h"
@@ -92,7 +93,7 @@ std::vector<VerifyCase> find_cases(const fs::path& path) {
       if (entry.path().extension() == ".pt2" || entry.path().extension() == ".onnx" || entry.path().extension() == kPackageEnding)
         out.push_back({folder, entry.path(), (below() / entry.path().filename()).string()});
   };
-  TOROID_USER_CHECK(fs::exists(path), "{}: no such folder", path.string());
+  if (!fs::exists(path)) require_file(path);
   TOROID_USER_CHECK(fs::is_directory(path), "{}: this is a file; expected a folder of cases, or a .tar.zst archive of one", path.string());
   add(path);
   for (auto& entry : fs::recursive_directory_iterator(path))

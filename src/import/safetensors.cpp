@@ -143,6 +143,22 @@ Tensor laid_out(std::span<const std::byte> bytes, DType dtype, const std::vector
   return Tensor::from_blob(const_cast<std::byte*>(bytes.data()), sizes, dtype, strides, std::const_pointer_cast<void>(std::move(owner)));
 }
 
+bool is_safetensors(const std::filesystem::path& path) {
+  constexpr size_t kLength = 8;
+  const std::string head = read_head(path, kLength + 1);
+  if (head.size() <= kLength || head[kLength] != '{') return false;
+  uint64_t header = 0;
+  std::memcpy(&header, head.data(), kLength);
+  return header <= std::filesystem::file_size(path) - kLength;
+}
+
+bool is_safetensors_index(const std::filesystem::path& path) {
+  constexpr size_t kBlanks = 64;  // in front of it, at most
+  const std::string head = read_head(path, kBlanks);
+  const size_t first = head.find_first_not_of(" \n\r\t");
+  return first != head.npos && head[first] == '{' && !is_safetensors(path);
+}
+
 SafetensorsReader SafetensorsReader::open(const std::filesystem::path& path) {
   SafetensorsReader reader;
   reader.source_ = path.string();
@@ -155,7 +171,7 @@ SafetensorsReader SafetensorsReader::open(const std::filesystem::path& path) {
                         path.string());
       reader.add_file(single);
     }
-  } else if (path.extension() == ".json") {
+  } else if (path.extension() == ".json" || is_safetensors_index(path)) {
     reader.add_shards(path);
   } else {
     reader.add_file(path);

@@ -28,11 +28,15 @@ std::vector<TensorRecord> parse_safetensors(std::span<const std::byte> file, std
 Tensor laid_out(std::span<const std::byte> bytes, DType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                 std::shared_ptr<const void> owner, const std::string& name, const std::string& source);
 
+// Whether a file begins as such files do, and as an index of shards does, whatever its name. UserError or EnvironmentError as read_head.
+bool is_safetensors(const std::filesystem::path& path);
+bool is_safetensors_index(const std::filesystem::path& path);
+
 // All tensors of a checkpoint, in memory of its own; valid while this object lives.
 class SafetensorsReader {
  public:
-  // `path` is a .safetensors file, a *.safetensors.index.json with its shards beside it, or a folder that holds
-  // model.safetensors.index.json or model.safetensors.
+  // `path` is a safetensors file, an index (model.safetensors.index.json) with its shards beside it, both of any name, or a folder that
+  // holds model.safetensors.index.json or model.safetensors.
   static SafetensorsReader open(const std::filesystem::path& path);
 
   std::span<const TensorRecord> tensors() const { return tensors_; }

@@ -75,6 +75,43 @@ TEST_F(BadCall, InputsByName) {
   EXPECT_SAYS(run("--inputs " + tensors({"call1.scr"})), kUser, "did you mean \"src\"?");
 }
 
+// Files are what they hold, whatever they are called.
+TEST_F(BadCall, TensorsByContents) {
+  const Outcome shown = toroid_command("inspect " + tensors({"000"}));
+  EXPECT_EQ(shown.code, 0) << shown.text;
+  EXPECT_NE(shown.text.find("1 tensors"), std::string::npos) << shown.text;
+  write_file_atomic(path("shards"), R"( {"weight_map": {"000": "x"}})");
+  const Outcome shards = toroid_command("inspect " + path("shards"));
+  EXPECT_EQ(shards.code, 0) << shards.text;
+  EXPECT_NE(shards.text.find("000: f32[2, 12, 32]"), std::string::npos) << shards.text;
+  EXPECT_SAYS(run("--inputs " + path("shards")), 0, "output 0: f32[");
+  write_file_atomic(path("cut.st"), read_file(path("x")).substr(0, 40));
+  EXPECT_SAYS(toroid_command("inspect " + path("cut.st")), kUser, "this is no model that Toroid reads");
+}
+
+// One sentence in all commands.
+TEST_F(BadCall, MissingFiles) {
+  const std::vector<std::string> commands = {"inspect",
+                                             "verify",
+                                             "bench",
+                                             "why",
+                                             "tune",
+                                             "bisect",
+                                             "opt",
+                                             "train",
+                                             "doctor",
+                                             "cache import",
+                                             "compile -o " + path("y.tpk"),
+                                             "run --inputs " + model_ + "/in.safetensors",
+                                             "run " + model_ + "/core.pt2 --inputs"};
+  for (auto& command : commands)
+    for (const char* name : {"none.onnx", "none.safetensors", "none.tar.zst", "none/none.pt2"}) {
+      const Outcome o = toroid_command(command + " " + path(name));
+      EXPECT_NE(o.code, 0) << command;
+      EXPECT_NE(o.text.find(path(name) + "\": No such file or directory; check the path"), std::string::npos) << command << ": " << o.text;
+    }
+}
+
 TEST_F(BadCall, NothingToCompareWith) {
   const std::string inputs = "--inputs " + model_ + "/in.safetensors --expect ";
   EXPECT_SAYS(run(inputs + tensors({})), kUser, "no tensors here to compare the outputs with");

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "import/named_guards.h"
 #include "import/onnx/tensors.h"
 #include "tensor/tensor_impl.h"
 
@@ -171,7 +172,9 @@ void GraphBuilder::import_node(const NodeProto& node, Scope& scope) {
     ImportOp run = operators().find(node.domain, node.op_type, version);
     TOROID_USER_CHECK(run, "Toroid does not have this operator");
     OpCall call(*this, scope, node, version);
+    const size_t guards_before = target_.guards.size();
     run(call);
+    name_guards(target_, guards_before, node.op_type, describe(node), "load the model for the sizes at hand: Model::load(path, inputs)");
     call.check_attributes();
   } catch (const UserError& e) {
     if (std::string_view(e.what()).starts_with(prefix)) throw;

@@ -123,20 +123,25 @@ class ModelImporter {
     });
   }
 
-  // Against what the file says of an output; sizes only where both are numbers.
+  // Against what the file says of an output. Exporters are known to state wrong sizes, which only the log tells.
   void check_declared(const ValueInfo& o, const Tensor& t) {
-    bool same = t.dtype() == dtype_of(o.element);
-    Sizes sizes = sizes_of(t);
-    if (o.kind == TypeKind::Tensor && o.dims) {
-      same = same && o.dims->size() == sizes.size();
-      for (size_t d = 0; same && d < sizes.size(); ++d) {
-        const auto& declared = (*o.dims)[d].value;
-        auto found = sizes[d].maybe_constant();
-        same = !declared || *declared < 0 || !found || *found == *declared;
-      }
+    const auto contradiction = [&] {
+      return fmt::format("{}: the output \"{}\" is declared as {}, its nodes compute {}", file_->source(), o.name, declared_text(o),
+                         to_string(builder_.recorder().value_of(t)->type));
+    };
+    if (t.dtype() != dtype_of(o.element)) fail<UserError>("{}", contradiction());
+    if (o.kind == TypeKind::Tensor && o.dims && !may_be(*o.dims, sizes_of(t))) log(Artifact::Dynamic, contradiction());
+  }
+
+  // Whether sizes can be those that are declared: two that are numbers must be the same.
+  static bool may_be(const std::vector<Dim>& declared, const Sizes& sizes) {
+    bool same = declared.size() == sizes.size();
+    for (size_t d = 0; same && d < sizes.size(); ++d) {
+      const auto& stated = declared[d].value;
+      const auto found = sizes[d].maybe_constant();
+      same = !stated || *stated < 0 || !found || *found == *stated;
     }
-    TOROID_USER_CHECK(same, "{}: the output \"{}\" is declared as {}, its nodes compute {}", file_->source(), o.name, declared_text(o),
-                      to_string(builder_.recorder().value_of(t)->type));
+    return same;
   }
 
   // Numbers that sizes, axes and scales are made of stay constants, which nothing but their readers keeps.

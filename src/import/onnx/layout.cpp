@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/scalar.h"
 #include "import/onnx/operators.h"
+#include "ops/rows/view_rules.h"
 
 namespace toroid::import::onnx {
 namespace {
@@ -120,27 +121,30 @@ void split(OpCall& c) {
   for (size_t i = 0; i < out.size(); ++i) c.set(i, out[i]);
 }
 
+// Where a position lies in an axis of size n that has been turned around: between 0 and n, which is before the axis's first element.
+Expr turned_position(const Expr& position, const Expr& n) {
+  const Expr from_end = n - 1 - ops::wrap_position(position, n);
+  return sym::max(sym::min(from_end, n), 0);
+}
+
 // One axis of a slice, with the meaning of numpy: ends beyond the tensor are its ends, and a negative step goes backwards.
 Tensor slice_axis(Tensor x, int64_t axis, const Expr& start, const Expr& end, int64_t step) {
-  TOROID_USER_CHECK(step != 0, "the step of a slice is 0");
+  // Exporters write the ends of axes of any size as the ends of one of these types.
+  constexpr int64_t kLast = std::numeric_limits<int32_t>::max(), kFirst = std::numeric_limits<int32_t>::min();
+  TOROID_USER_CHECK(step != 0 && step > std::numeric_limits<int64_t>::min(), "the step of a slice is {}", step);
   const Expr size = sizes_of(x)[static_cast<size_t>(axis)];
   if (step > 0) {
     constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
     auto e = end.maybe_constant();
-    bool to_end = e && *e >= std::numeric_limits<int32_t>::max();
+    bool to_end = e && *e >= kLast;
     return op("slice.Tensor", x, axis, start, to_end ? Expr(kEnd) : end, step);
   }
-  // Backwards: the same elements forwards, then turned around.
-  int64_t n = known_size(size, "the size of an axis that is sliced backwards");
-  auto place = [&](const Expr& e) {
-    int64_t v = known_size(e, "the bound of a backward slice");
-    return std::clamp<int64_t>(v < 0 ? (v < -n ? -1 : v + n) : v, -1, n - 1);
+  const auto place = [&](const Expr& e) {
+    const auto known = e.maybe_constant();
+    if (known && (*known >= kLast || *known <= kFirst)) return *known > 0 ? Expr(0) : size;
+    return turned_position(e, size);
   };
-  int64_t from = place(start), to = place(end);
-  int64_t count = from > to ? (from - to - step - 1) / -step : 0;
-  Tensor turned = op("flip", x, std::vector<int64_t>{axis});
-  int64_t first = n - 1 - from;
-  return op("slice.Tensor", turned, axis, first, std::max<int64_t>(first, first + (count - 1) * -step + (count > 0)), -step);
+  return op("slice.Tensor", op("flip", x, std::vector<int64_t>{axis}), axis, place(start), place(end), -step);
 }
 
 void slice(OpCall& c) {

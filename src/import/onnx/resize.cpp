@@ -1,7 +1,7 @@
 // Sampling of images: Resize and Upsample by tables of places and weights, one dimension after the other; GridSample and RoiAlign.
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "import/onnx/operators.h"
@@ -14,6 +14,29 @@ struct Resizing {
   double cubic = -0.75, outside_value = 0;
   bool exclude_outside = false, antialias = false;
 };
+
+// A factor as it was meant: files have it as a number of 32 bits, which of 0.7 is a little less, and 10 * 0.7 is to be 7.
+struct Fraction {
+  int64_t numerator = 1, denominator = 1;
+  double value() const { return static_cast<double>(numerator) / static_cast<double>(denominator); }
+};
+
+// The first continued fraction that is the same number of 32 bits.
+Fraction fraction_of(double scale) {
+  constexpr int64_t kLargest = 1 << 24;
+  TOROID_USER_CHECK(scale >= 1.0 / kLargest && scale <= kLargest, "a size is resized by {}; factors from 1/{} to {} are supported", scale,
+                    kLargest, kLargest);
+  Fraction before{0, 1}, found{1, 0};
+  for (double rest = scale;;) {
+    const int64_t whole = whole_number(std::floor(rest));
+    before = std::exchange(found, {whole * found.numerator + before.numerator, whole * found.denominator + before.denominator});
+    if (static_cast<float>(found.value()) == static_cast<float>(scale)) return found;
+    rest = 1 / (rest - static_cast<double>(whole));
+  }
+}
+
+// A size times a factor, rounded down.
+Expr scaled(const Expr& size, const Fraction& f) { return sym::floor_div(size * Expr(f.numerator), f.denominator); }
 
 // One dimension: its size before and after, the factor, and for cropping the part that is shown.
 struct Line {
@@ -115,19 +138,20 @@ Tensor plus(const Tensor& a, double b) { return op("add.Tensor", a, b); }
 // The factor is a number, or follows from sizes.
 struct OpenLine {
   Expr in, out;
-  Tensor scale;  // 0-d
+  Tensor scale, length;  // 0-d; length: of the result before it is rounded down to `out`
 };
 
 Tensor open_places(const Resizing& r, const OpenLine& l) {
   Tensor x = op("arange", l.out, DType::F64);
-  auto size = [](const Expr& e) { return op("scalar_tensor", e, DType::F64); };
   if (r.transform == "asymmetric") return op("div.Tensor", x, l.scale);
   if (r.transform == "tf_half_pixel_for_nn") return op("div.Tensor", plus(x, 0.5), l.scale);
   Tensor centred = plus(op("div.Tensor", plus(x, 0.5), l.scale), -0.5);
   if (r.transform == "half_pixel") return centred;
-  if (r.transform == "pytorch_half_pixel") return op("where.ScalarOther", op("gt.Scalar", size(l.out), 1.0), centred, 0.0);
+  if (r.transform == "pytorch_half_pixel") return op("where.ScalarOther", op("gt.Scalar", l.length, 1.0), centred, 0.0);
   TOROID_USER_CHECK(r.transform == "align_corners", "the coordinates \"{}\" are not supported for sizes that change", r.transform);
-  return op("div.Tensor", op("mul.Tensor", x, size(l.in - 1)), op("clamp_min", size(l.out - 1), 1.0));
+  Tensor steps = plus(l.length, -1);
+  Tensor spread = op("div.Tensor", op("mul.Tensor", x, op("scalar_tensor", l.in - 1, DType::F64)), steps);
+  return op("where.ScalarOther", op("ne.Scalar", steps, 0.0), spread, 0.0);
 }
 
 Tensor open_nearest(const Resizing& r, const Tensor& x) {
@@ -152,22 +176,14 @@ Tensor resize_open_axis(const Tensor& x, int64_t axis, const Resizing& r, const 
   return op("lerp.Tensor", pick(low), pick(plus(low, 1)), part);
 }
 
-// A size that changes, times a factor.
-Expr scaled(const Expr& size, double scale) {
-  if (scale == std::round(scale)) return size * Expr(whole_number(scale));
-  double inverse = std::round(1 / scale);
-  TOROID_USER_CHECK(std::abs(scale * inverse - 1) < 1e-6,
-                    "a size that changes is resized by {}; only whole numbers and their inverses can do that", scale);
-  return sym::floor_div(size, whole_number(inverse));
-}
-
-Tensor resize_open(const Tensor& x, int64_t axis, const Resizing& r, std::optional<double> scale, const Expr& target) {
+Tensor resize_open(const Tensor& x, int64_t axis, const Resizing& r, const Fraction* scale, const Expr& target) {
   OpenLine l;
   l.in = sizes_of(x)[static_cast<size_t>(axis)];
   l.out = scale ? scaled(l.in, *scale) : target;
-  if (l.out == l.in) return x;
+  if (!scale && l.out == l.in) return x;
   auto size = [](const Expr& e) { return op("scalar_tensor", e, DType::F64); };
-  l.scale = scale ? op("scalar_tensor", *scale, DType::F64) : op("div.Tensor", size(l.out), size(l.in));
+  l.scale = scale ? op("scalar_tensor", scale->value(), DType::F64) : op("div.Tensor", size(l.out), size(l.in));
+  l.length = scale ? op("mul.Tensor", l.scale, size(l.in)) : size(l.out);
   return resize_open_axis(x, axis, r, l);
 }
 
@@ -188,18 +204,17 @@ void resize_all(OpCall& c, Resizing r, const std::vector<double>& scales, const 
   }
   for (size_t i = 0; i < n; ++i) {
     if (!scales.empty() && scales[i] == 1 && !crop) continue;
+    const Fraction factor = scales.empty() ? Fraction() : fraction_of(scales[i]);
     bool open = !sizes_of(x)[static_cast<size_t>(axes[i])].is_const() || (!sizes.empty() && !sizes[i].is_const());
     if (open && !crop && common == 0) {
-      x = resize_open(x, axes[i], r, scales.empty() ? std::nullopt : std::optional(scales[i]), sizes.empty() ? Expr(0) : sizes[i]);
+      x = resize_open(x, axes[i], r, scales.empty() ? nullptr : &factor, sizes.empty() ? Expr(0) : sizes[i]);
       continue;
     }
     Line l;
     l.in = known_size(sizes_of(x)[static_cast<size_t>(axes[i])], "a size that is resized");
     auto in = static_cast<double>(l.in);
-    l.scale = !scales.empty() ? scales[i] : common != 0 ? common : static_cast<double>(sizes[i].constant()) / in;
-    l.out = !scales.empty() ? whole_number(std::floor(in * l.scale + 1e-9))
-            : common != 0   ? whole_number(std::round(in * l.scale))
-                            : sizes[i].constant();
+    l.scale = !scales.empty() ? factor.value() : common != 0 ? common : static_cast<double>(sizes[i].constant()) / in;
+    l.out = !scales.empty() ? scaled(l.in, factor).constant() : common != 0 ? whole_number(std::round(in * l.scale)) : sizes[i].constant();
     if (crop) {
       l.start = roi[i];
       l.end = roi[n + i];
@@ -207,7 +222,7 @@ void resize_all(OpCall& c, Resizing r, const std::vector<double>& scales, const 
     constexpr int64_t kLongest = 1 << 24;  // tables of places and weights are computed while importing
     TOROID_USER_CHECK(l.in > 0 && l.out > 0 && l.out <= kLongest && (!r.antialias || l.in <= kLongest), "a size of {} becomes {}", l.in,
                       l.out);
-    if (l.in != l.out || crop) x = resize_axis(x, axes[i], r, l);
+    if (l.scale != 1 || crop) x = resize_axis(x, axes[i], r, l);
   }
   c.set(0, x);
 }
