@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "base/options.h"
 #include "graph/inplace.h"
 #include "graph/interpreter.h"
@@ -94,6 +96,10 @@ TEST(FindAttention, WrittenOutByExporters) {
   EXPECT_EQ(run("find_attention", *parse(head + std::string(safe) + rest("%w", ", %w"))), nullptr);
   std::string other = head + std::string(safe) + rest("%w");
   other.replace(other.find("_softmax(%s, dim=-1"), 19, "_softmax(%s, dim=-2");
+  EXPECT_EQ(run("find_attention", *parse(other)), nullptr);
+  // Heads of any width.
+  other = std::regex_replace(head + std::string(safe) + rest("%w"), std::regex("\\b8\\b"), "s0");
+  other.replace(other.find(") {"), 3, ") symbols(s0 in 2..64) {");
   EXPECT_EQ(run("find_attention", *parse(other)), nullptr);
 }
 

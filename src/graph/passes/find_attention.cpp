@@ -147,6 +147,7 @@ std::optional<Attention> match(const Node& n, const Users& users) {
   }
   if (users.at(product) != 1 || product->type.dtype != scores->type.dtype) return std::nullopt;
   a.depth = operand(product, 0)->type.sizes.back();
+  if (!a.depth.is_const()) return std::nullopt;  // the operation has templates, which are of one width of heads
   a.q = behind_views(behind_scale(behind_views(operand(product, 0)), a.scale));
   const Value* k = behind_scale(behind_views(operand(product, 1)), a.scale);
   a.k_transposed = !is(k, {"permute"}) || !swaps_last_two(k);
