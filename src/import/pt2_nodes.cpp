@@ -5,6 +5,8 @@
 #include <map>
 
 #include "base/check.h"
+#include "graph/known_sizes.h"
+#include "import/named_guards.h"
 #include "import/sym_tensors.h"
 #include "ops/autocast.h"
 #include "ops/refused.h"
@@ -71,6 +73,11 @@ ExportedNode unwrap_effects(const ExportedNode& node) {
   return out;
 }
 
+// Where the call of a node is written, as far as the file tells.
+const std::string& place_of(const ExportedNode& node) {
+  return !node.source.empty() ? node.source : !node.name.empty() ? node.name : node.target;
+}
+
 std::string describe(const ExportedNode& node) {
   std::string out = node.name.empty() ? "" : fmt::format("\"{}\" ", node.name);
   out += fmt::format("({}", short_target(node.target));
@@ -95,6 +102,23 @@ bool is_type_reliable(const ExportedNode& node, const std::string& name) {
   if (short_target(node.target) != "unique_consecutive") return true;
   auto* dim = node.find_input("dim");
   return !dim || !dim->is<int64_t>() || *dim->get<int64_t>() >= 0;
+}
+
+// What attention gives for heads whose width changes from call to call: the usual scale is a number that is made of the width, so that the
+// queries are scaled instead. Undefined for all other calls.
+Tensor attention_of_any_width(const ops::Op& op, const CallArgs& args) {
+  if (op.name != "scaled_dot_product_attention") return {};
+  const ops::CallReader c(op, args);
+  Tensor query = c.tensor("query");
+  if (query.dim() == 0 || query.size(-1).expr().is_const()) return {};
+  double scale = 1;
+  if (c.has("scale"))
+    scale = c.real("scale");
+  else
+    query = ops::call1("mul.Tensor",
+                       {query, ops::call1("rsqrt", {ops::call1("scalar_tensor", {sym::max(query.size(-1).expr(), 1), DType::F64})})});
+  return ops::call("_scaled_dot_product_attention_math", {query, c.at("key"), c.at("value"), c.at("attn_mask"), c.at("dropout_p"),
+                                                          c.at("is_causal"), std::monostate{}, scale, c.at("enable_gqa")})[0];
 }
 
 void count_unknown(const ExportedGraph& graph, std::map<std::string, size_t>& unknown) {
@@ -167,7 +191,7 @@ void NodeImporter::run(const ExportedGraph& graph) {
 void NodeImporter::import_nodes(Scope& scope) {
   for (auto& node : scope.graph->nodes) {
     try {
-      recorder_.set_where(!node.source.empty() ? node.source : !node.name.empty() ? node.name : node.target);
+      recorder_.set_where(place_of(node));
       import_node(scope, node);
     } catch (const UserError& e) {
       std::string_view what = e.what();
@@ -188,15 +212,32 @@ void NodeImporter::import_node(Scope& scope, const ExportedNode& node) {
   import_call(scope, node);
 }
 
+// The form with a tensor in place of the number `other`, for one that follows from sizes; null where there is nothing to change. Floats
+// alone keep their dtype beside such a tensor.
+const ops::Op* NodeImporter::tensor_form(const Scope& scope, const ExportedNode& node, const ops::Op& op) const {
+  constexpr std::string_view kScalar = ".Scalar";
+  auto *self = node.find_input("self"), *other = node.find_input("other");
+  auto* tensor = self ? self->get<TensorArg>() : nullptr;
+  auto* number = other ? other->get<SymFloatArg>() : nullptr;
+  if (!op.name.ends_with(kScalar) || !tensor || !number || !number->is_name()) return nullptr;
+  if (!is_float(find(scope, tensor->name)->type.dtype)) return nullptr;
+  return ops::table().find(op.name.substr(0, op.name.size() - kScalar.size()) + ".Tensor");
+}
+
 void NodeImporter::import_call(Scope& scope, const ExportedNode& node) {
   const ops::Op* lasting = lasting_view(node);
   const ops::Op* op = lasting ? lasting : ops::table().find(node.target);
+  if (const ops::Op* form = op ? tensor_form(scope, node, *op) : nullptr) op = form;
   TOROID_CHECK(op, "no row for {}", node.target);
-  size_t symbols_before = target_.symbols.size();
+  const size_t symbols_before = target_.symbols.size(), guards_before = target_.guards.size();
   if (graph::Value* row = selected_by_number(scope, node)) return bind_results(scope, node, {row}, 1);
   auto args = ops::complete(*op, call_args(scope, node, *op));
   args = autocast_args(scope, node, *op, std::move(args));
-  auto tensors = recorder_.call(*op, std::move(args), std::source_location::current());
+  const Tensor attended = attention_of_any_width(*op, args);
+  const auto tensors =
+      attended.defined() ? std::vector<Tensor>{attended} : recorder_.call(*op, std::move(args), std::source_location::current());
+  name_guards(target_, guards_before, short_target(node.target), place_of(node),
+              "export the program with a static dimension, or with example inputs of other sizes");
   std::vector<graph::Value*> results;
   for (auto& t : tensors) results.push_back(recorder_.value_of(t));
   if (target_.symbols.size() > symbols_before) adopt_symbols(scope, node, results, symbols_before);
@@ -346,18 +387,25 @@ bool NodeImporter::are_defined(const Expr& e) const {
   return out;
 }
 
-bool NodeImporter::may_equal(const Expr& a, const Expr& b) const {
-  if (auto k = sym::known({sym::Rel::Eq, a, b})) return *k;
-  for (auto& g : target_.guards)
-    if (g.rel == sym::Rel::Eq) return true;  // what equalities between symbols imply is left to the run
-  if (is_data_dependent(symbols_, a) || is_data_dependent(symbols_, b)) return true;
-  for (uint64_t trial = 1; trial <= 4; ++trial) {
-    auto value = [&](const sym::Node& s) {
-      int64_t lo = std::max<int64_t>(s.lo, 0), span = std::clamp<int64_t>(s.hi - lo, 0, 96);
-      return lo + static_cast<int64_t>((s.hash >> 7) * trial % static_cast<uint64_t>(span + 1));
-    };
-    if (sym::evaluate(a, value) != sym::evaluate(b, value)) return false;
-  }
+// Whether dimension d of a result, which is `ours` by Toroid's rules, has the size that the file states. Where neither rules nor guards
+// tell and the example inputs do not contradict it, the program requires it: PyTorch has it of a guard, which the file does not hold, or of
+// rules for expressions that Toroid does not have.
+bool NodeImporter::agree(const ExportedNode& node, const std::string& name, size_t d, const Expr& ours, const Expr& stated) {
+  const sym::Relation same{sym::Rel::Eq, ours, stated};
+  if (auto k = graph::known_by_guards(target_.guards, same)) return *k;
+  if (!are_defined(ours) || !are_defined(stated)) return true;
+  bool hinted = true;
+  const bool holds = sym::holds(same, [&](const sym::Node& s) {
+    auto it = symbols_.hints().find(s.name);
+    hinted = hinted && it != symbols_.hints().end();
+    return hinted ? it->second : int64_t{1};
+  });
+  if (hinted && !holds) return false;
+  const std::string origins = origins_text(target_, ours - stated);
+  target_.guards.push_back({same, fmt::format("{}: dimension {} of \"{}\" is {} in the exported program{}{}; export it with other example "
+                                              "inputs for other sizes (called at {})",
+                                              short_target(node.target), d, name, sym::to_string(stated), origins.empty() ? "" : ", where ",
+                                              origins, place_of(node))});
   return true;
 }
 
@@ -366,7 +414,7 @@ void NodeImporter::check_type(const Scope& scope, const ExportedNode& node, cons
   if (it == scope.graph->tensor_values.end() || !is_type_reliable(node, name)) return;
   TensorType stated = symbols_.type(it->second);
   bool same = stated.dtype == value.type.dtype && stated.sizes.size() == value.type.sizes.size();
-  for (size_t d = 0; same && d < stated.sizes.size(); ++d) same = may_equal(value.type.sizes[d], stated.sizes[d]);
+  for (size_t d = 0; same && d < stated.sizes.size(); ++d) same = agree(node, name, d, value.type.sizes[d], stated.sizes[d]);
   if (same) return;
   const bool cast = is_autocast_enabled(DeviceType::Cpu) || is_autocast_enabled(DeviceType::Cuda);
   TOROID_USER_CHECK(!cast || stated.dtype == value.type.dtype,

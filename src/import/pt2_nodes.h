@@ -67,7 +67,7 @@ class NodeImporter {
   void bind_results(Scope& scope, const ExportedNode& node, const std::vector<graph::Value*>& results, size_t returns);
   void adopt_symbols(Scope& scope, const ExportedNode& node, const std::vector<graph::Value*>& results, size_t symbols_before);
   void check_type(const Scope& scope, const ExportedNode& node, const std::string& name, const graph::Value& value);
-  bool may_equal(const Expr& a, const Expr& b) const;
+  bool agree(const ExportedNode& node, const std::string& name, size_t d, const Expr& ours, const Expr& stated);
   graph::Value* selected_by_number(Scope& scope, const ExportedNode& node);
   void define_sizes(const Expr& e);
   bool are_defined(const Expr& e) const;
@@ -77,6 +77,7 @@ class NodeImporter {
   std::vector<graph::Value*> operand_values(const Scope& scope, const ExportedNode& node, size_t first, size_t last);
   graph::Value* predicate(const Scope& scope, const Argument& arg);
   CallArgs autocast_args(const Scope& scope, const ExportedNode& node, const ops::Op& op, CallArgs args) const;
+  const ops::Op* tensor_form(const Scope& scope, const ExportedNode& node, const ops::Op& op) const;
   CallArgs call_args(const Scope& scope, const ExportedNode& node, const ops::Op& op);
   Arg<Tensor> convert(const Scope& scope, const ops::Param& param, const Argument& arg);
   Arg<Tensor> convert_number(const Scope& scope, const ops::Param& param, const Argument& arg);

@@ -29,7 +29,8 @@ std::optional<Number> as_number(const auto& a) {
 }  // namespace
 
 std::string_view space_of(std::string_view name) {
-  for (std::string_view space : {"prims.", "_c10d_functional.", "torchvision.", "torch_nn.", "transformers.", "higher_order.", "grad."})
+  for (std::string_view space :
+       {"prims.", "_c10d_functional.", "torchvision.", "quantized_decomposed.", "torch_nn.", "transformers.", "higher_order.", "grad."})
     if (name.starts_with(space)) return space;
   return "";
 }

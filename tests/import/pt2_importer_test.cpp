@@ -7,12 +7,14 @@
 #include <cstring>
 
 #include "base/files.h"
+#include "errors.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "import/load_model.h"
 #include "import/safetensors.h"
 #include "import/zip_builder.h"
 #include "toroid/error.h"
+#include "toroid/ops.h"
 
 namespace toroid::import {
 namespace {
@@ -55,7 +57,8 @@ TEST_P(Model, RunsInTheInterpreterAsInPyTorch) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Model,
                          testing::Values("digitsnet/train.pt2", "digitsnet/core.pt2", "encoder/train.pt2", "encoder/core.pt2",
-                                         "numbers_from_data/train.pt2", "numbers_from_data/core.pt2"));
+                                         "numbers_from_data/train.pt2", "numbers_from_data/core.pt2", "quantized_decomposed/train.pt2",
+                                         "quantized_decomposed/core.pt2"));
 
 // A number that is read from a tensor and becomes a size is checked where the run tells it.
 TEST(Pt2Importer, RefusesNumbersFromDataThatTheProgramExcludes) {
@@ -146,13 +149,14 @@ std::string expr_size(const std::string& text, int hint) {
 const std::string kS0 = "Symbol('s0', positive=True, integer=True)";
 
 struct Program {
-  std::string nodes, values, output = "y", ranges, sym_ints, verifier = "ATEN";
+  std::string nodes, values, output = "y", ranges, sym_ints, sym_floats, verifier = "ATEN";
 
   std::unique_ptr<graph::Graph> load() const {
     std::string json = R"({"schema_version":{"major":8,"minor":20},"verifiers":[")" + verifier +
                        R"("],"torch_version":"2.14","range_constraints":{)" + ranges +
                        R"(},"graph_module":{"graph":{"inputs":[{"as_tensor":{"name":"x"}}],"outputs":[{"as_tensor":{"name":")" + output +
                        R"("}}],"nodes":[)" + nodes + R"(],"tensor_values":{)" + values + R"(},"sym_int_values":{)" + sym_ints +
+                       R"(},"sym_float_values":{)" + sym_floats +
                        R"(},"sym_bool_values":{}},"signature":{"input_specs":[{"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],)" +
                        R"("output_specs":[{"user_output":{"arg":{"as_tensor":{"name":")" + output + R"("}}}}]},"module_call_graph":[]}})";
     bytes_ = ZipBuilder{}.build({{"net/archive_format", "pt2"},
@@ -274,6 +278,96 @@ TEST(Pt2Importer, SymbolicSizesFollowTheInput) {
   EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].sizes(), (std::vector<int64_t>{14}));
   Tensor too_long = Tensor::full(std::vector<int64_t>{65, 2}, 1.0);
   EXPECT_THROW(graph::interpret(*g, std::span(&too_long, 1)), UserError);
+}
+
+// PyTorch knows sizes by guards of the example that are not in the file: what it states of results is required of other inputs.
+TEST(Pt2Importer, StatedSizesAreRequired) {
+  const std::string rows = "FloorDiv(Add(" + kS0 + ", Integer(1)), Integer(3))";
+  Program p;
+  p.ranges = R"("s0":{"min_val":2,"max_val":64})";
+  p.nodes = node("slice.Tensor",
+                 arg("self", tensor_arg("x")) + "," + arg("dim", R"({"as_int":0})") + "," + arg("start", R"({"as_int":1})") + "," +
+                     arg("end", R"({"as_int":9223372036854775807})") + "," + arg("step", R"({"as_int":3})"),
+                 tensor_arg("z")) +
+            "," + node("mul.Tensor", arg("self", tensor_arg("z")) + "," + arg("other", R"({"as_int":2})"), tensor_arg("y"), "mul_3");
+  const auto stating = [&](const std::string& y) {
+    p.values = R"("x":)" + meta(expr_size(kS0, 3) + "," + int_size(2), 2) + R"(,"z":)" + meta(expr_size(rows, 1) + "," + int_size(2), 2) +
+               R"(,"y":)" + meta(y + "," + int_size(2), 2);
+    return p.load();
+  };
+  const auto run = [](const graph::Graph& g, int64_t n) {
+    const Tensor x = Tensor::full(std::vector<int64_t>{n, 2}, 1.5);
+    return graph::interpret(g, std::span(&x, 1))[0].sizes();
+  };
+  auto g = stating(int_size(1));
+  for (int64_t n : {2, 3, 4}) EXPECT_EQ(run(*g, n), (std::vector<int64_t>{1, 2})) << n;
+  const std::string said = test::user_error([&] { run(*g, 7); });
+  for (const char* part : {"mul.Tensor: dimension 0 of \"y\" is 1 in the exported program", "s0 is dimension 0 of the input \"x\"",
+                           "does not hold with s0=7", "called at mul_3"})
+    EXPECT_TRUE(test::contains(said, part)) << said;
+  // Equal expressions of which Toroid may not know that they are.
+  for (const std::string& same :
+       {"Add(" + rows + ", Mod(" + kS0 + ", Integer(1)))", "CeilDiv(Add(" + kS0 + ", Integer(-1)), Integer(3))",
+        "Add(" + kS0 + ", Mul(Integer(-1), FloorDiv(Add(Mul(Integer(2), " + kS0 + "), Integer(1)), Integer(3))))"}) {
+    g = stating(expr_size(same, 1));
+    for (int64_t n = 2; n < 20; ++n) EXPECT_EQ(run(*g, n), (std::vector<int64_t>{(n + 1) / 3, 2})) << same;
+  }
+  EXPECT_THROW(stating(int_size(2)), InternalError) << "not even the example has it";
+}
+
+// The usual scale is made of the width of heads.
+TEST(Pt2Importer, AttentionTakesEveryWidth) {
+  Program p;
+  p.ranges = R"("s0":{"min_val":2,"max_val":64})";
+  const std::string type = meta(int_size(2) + "," + int_size(3) + "," + expr_size(kS0, 6), 3);
+  p.values = R"("x":)" + type + R"(,"y":)" + type;
+  p.nodes = node("scaled_dot_product_attention.default",
+                 arg("query", tensor_arg("x")) + "," + arg("key", tensor_arg("x")) + "," + arg("value", tensor_arg("x")), tensor_arg("y"));
+  const auto g = p.load();
+  EXPECT_TRUE(g->guards.empty()) << graph::to_string(*g);
+  for (int64_t width : {2, 5, 6, 64}) {
+    std::vector<double> values(static_cast<size_t>(6 * width));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7 % 11) / 8;
+    const Tensor x = Tensor::of(values, std::vector<int64_t>{2, 3, width});
+    expect_near(graph::interpret(*g, std::span(&x, 1))[0], scaled_dot_product_attention(x, x, x));
+  }
+}
+
+// As run_decompositions writes the scale of attention: a number that is made of the width.
+TEST(Pt2Importer, ScalarsMayFollowFromSizes) {
+  Program p = symbolic();
+  p.sym_ints.clear();
+  const std::string root = "FloatPow(FloatTrueDiv(Float('1.0', precision=53), FloatPow(ToFloat(" + kS0 +
+                           "), Float('0.5', precision=53))), Float('0.5', precision=53))";
+  p.sym_floats = R"("r":{"as_expr":{"expr_str":")" + root + R"("}})";
+  const std::string type = meta(expr_size(kS0, 5) + "," + int_size(2), 2);
+  p.values = R"("x":)" + type + R"(,"y":)" + type;
+  for (const char* op : {"mul.Scalar", "div.Scalar", "add.Scalar", "sub.Scalar"}) {
+    p.nodes = node(op, arg("self", tensor_arg("x")) + "," + arg("other", R"({"as_sym_float":{"as_name":"r"}})"), tensor_arg("y"));
+    const auto g = p.load();
+    for (int64_t n : {2, 5, 16}) {
+      const Tensor x = Tensor::full(std::vector<int64_t>{n, 2}, 3.0);
+      const double r = std::pow(static_cast<double>(n), -0.25);
+      const double expected = *op == 'm' ? 3 * r : *op == 'd' ? 3 / r : *op == 'a' ? 3 + r : 3 - r;
+      EXPECT_NEAR(graph::interpret(*g, std::span(&x, 1))[0].to_vector()[1], expected, 1e-5) << op << ", " << n;
+    }
+  }
+}
+
+// An operation that takes a size for a number is for that one alone, and says so by its name.
+TEST(Pt2Importer, NumbersOfSizesNameTheOperation) {
+  Program p;
+  p.ranges = R"("s0":{"min_val":2,"max_val":64})";
+  const std::string n = expr_size(kS0, 3);
+  p.values = R"("x":)" + meta(n, 1) + R"(,"y":)" + meta(n + "," + n, 2);
+  p.nodes = node("linalg_vander.default", arg("x", tensor_arg("x")), tensor_arg("y"), "vander_2");
+  const auto g = p.load();
+  const Tensor three = Tensor::of({1, 2, 3}, {3}), four = Tensor::of({1, 2, 3, 4}, {4});
+  EXPECT_EQ(graph::interpret(*g, std::span(&three, 1))[0].to_vector(), (std::vector<double>{1, 1, 1, 1, 2, 4, 1, 3, 9}));
+  const std::string said = test::user_error([&] { graph::interpret(*g, std::span(&four, 1)); });
+  for (const char* part : {"linalg_vander: ", "s0 is dimension 0 of the input \"x\"", "s0 == 3 does not hold with s0=4", "static dimension",
+                           "called at vander_2"})
+    EXPECT_TRUE(test::contains(said, part)) << said;
 }
 
 // Archives name the symbols; what they call them tells nothing about an input's size.

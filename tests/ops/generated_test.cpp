@@ -18,7 +18,8 @@ namespace toroid {
 namespace {
 
 bool of_another_library(std::string_view base) {
-  return base == "prims" || base == "torchvision" || base == "torch_nn" || base == "transformers" || base == "higher_order";
+  return base == "prims" || base == "torchvision" || base == "quantized_decomposed" || base == "torch_nn" || base == "transformers" ||
+         base == "higher_order";
 }
 
 // With TOROID_TEST_WRITE the files are written (scripts/generate.sh).

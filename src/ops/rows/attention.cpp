@@ -47,6 +47,7 @@ AttentionCall attention_call(const CallReader& c) {
   // Rows without the parameter take fewer key heads as they are, as ATen's flash attention.
   out.grouped = c.op().schema.find("enable_gqa") < 0 || c.flag("enable_gqa");
   if (c.has("scale")) out.scale = c.real("scale");
+  out.fixed_width = c.op().has_template || !out.scale;
   out.name = c.op().name;
   return out;
 }
@@ -64,7 +65,8 @@ Attention attention_weights(const AttentionCall& c) {
     v = repeat_heads(v, extent(q, -3));
   }
   Attention a{q, k, v};
-  a.scale = c.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<int64_t>(fixed_extent(q, -1), 1))));
+  const int64_t width = c.fixed_width ? fixed_extent(q, -1) : 0;
+  a.scale = c.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<int64_t>(width, 1))));
   a.scores = call1("mul.Scalar", {scores_product(c, q, transpose(k, -2, -1)), a.scale});
   if (c.causal) {
     TOROID_USER_CHECK(!c.mask.defined(), "{}: give either attn_mask or is_causal, not both", c.name);

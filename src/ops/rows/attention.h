@@ -13,6 +13,7 @@ struct AttentionCall {
   Tensor query, key, value, mask;        // mask: undefined where there is none
   bool causal = false, grouped = false;  // grouped: key heads serve several query heads each, where they are fewer
   std::optional<double> scale = {};      // the usual one where unset
+  bool fixed_width = true;               // heads have a width that is known, as templates want it
   std::string_view name = {};            // for errors
 };
 AttentionCall attention_call(const CallReader& c);

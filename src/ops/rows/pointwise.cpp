@@ -360,6 +360,7 @@ void add_pointwise_rows(Table& t) {
   add_conversion_rows(t);
   add_assertion_rows(t);
   add_quantization_rows(t);
+  add_decomposed_quantization_rows(t);
   add_gradient_rows(t);
 }
 

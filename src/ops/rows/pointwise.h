@@ -43,5 +43,6 @@ void add_selection_rows(Table& t);
 void add_conversion_rows(Table& t);
 void add_assertion_rows(Table& t);
 void add_quantization_rows(Table& t);
+void add_decomposed_quantization_rows(Table& t);
 
 }  // namespace toroid::ops
