@@ -387,6 +387,14 @@ bool NodeImporter::are_defined(const Expr& e) const {
   return out;
 }
 
+// The same of sizes from 2 on, of which alone PyTorch's rules are: in programs that are for 0 and 1, too, these are left to Toroid's rules.
+Expr NodeImporter::from_two(const Expr& e) const {
+  return sym::substitute(e, [&](const sym::Node& s) -> std::optional<Expr> {
+    if (s.lo >= 2 || s.hi < 2 || symbols_.is_unbacked(s.name)) return std::nullopt;
+    return sym::symbol(s.name, 2, s.hi);
+  });
+}
+
 // Whether dimension d of a result, which is `ours` by Toroid's rules, has the size that the file states. Where neither rules nor guards
 // tell and the example inputs do not contradict it, the program requires it: PyTorch has it of a guard, which the file does not hold, or of
 // rules for expressions that Toroid does not have.
@@ -394,6 +402,7 @@ bool NodeImporter::agree(const ExportedNode& node, const std::string& name, size
   const sym::Relation same{sym::Rel::Eq, ours, stated};
   if (auto k = graph::known_by_guards(target_.guards, same)) return *k;
   if (!are_defined(ours) || !are_defined(stated)) return true;
+  if (sym::known({sym::Rel::Eq, from_two(ours), from_two(stated)}).value_or(false)) return true;
   bool hinted = true;
   const bool holds = sym::holds(same, [&](const sym::Node& s) {
     auto it = symbols_.hints().find(s.name);

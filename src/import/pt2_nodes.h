@@ -67,6 +67,7 @@ class NodeImporter {
   void bind_results(Scope& scope, const ExportedNode& node, const std::vector<graph::Value*>& results, size_t returns);
   void adopt_symbols(Scope& scope, const ExportedNode& node, const std::vector<graph::Value*>& results, size_t symbols_before);
   void check_type(const Scope& scope, const ExportedNode& node, const std::string& name, const graph::Value& value);
+  Expr from_two(const Expr& e) const;
   bool agree(const ExportedNode& node, const std::string& name, size_t d, const Expr& ours, const Expr& stated);
   graph::Value* selected_by_number(Scope& scope, const ExportedNode& node);
   void define_sizes(const Expr& e);

@@ -1,6 +1,7 @@
 // Text form of expressions: "2*s0*i + floordiv(i, 4) + 1", "2*'batch size'".
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "base/check.h"
 #include "toroid/sym_expr.h"
@@ -68,8 +69,9 @@ class Parser {
     size_t start = at_;
     if (std::isdigit(static_cast<unsigned char>(c))) {
       while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
-      if (at_ - start > 18) error("number too large");
-      return std::stoll(text_.substr(start, at_ - start));
+      int64_t value = 0;
+      if (std::from_chars(text_.data() + start, text_.data() + at_, value).ec != std::errc()) error("number too large");
+      return value;
     }
     if (c == '\'') {
       const auto end = end_of_quoted(text_, at_);

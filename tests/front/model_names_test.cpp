@@ -13,6 +13,7 @@
 #include "toroid/cache.h"
 #include "toroid/model.h"
 #include "toroid/ops.h"
+#include "toroid/package.h"
 #include "toroid/save_package.h"
 
 namespace toroid {
@@ -89,6 +90,18 @@ TEST(ModelNames, OfExportedProgramsAndTheirPackages) {
       different.insert(outputs[i].name);
     }
     EXPECT_EQ(different.size(), outputs.size()) << name;
+  }
+}
+
+// A file that is not there is told in one sentence, whoever is to read it.
+TEST(ModelNames, OfFilesThatAreMissing) {
+  const TempFolder folder;
+  for (const char* name : {"none.onnx", "none.pt2", "none.tpk", "none.safetensors", "none/none.pt2"}) {
+    const std::string path = folder / name, expected = "cannot read \"" + path + "\": No such file or directory; check the path";
+    EXPECT_EQ(user_error([&] { Model::load(path); }), expected);
+    EXPECT_EQ(user_error([&] { PackageFile::open(path); }), expected);
+    EXPECT_EQ(user_error([&] { load_tensors(path); }), expected);
+    EXPECT_EQ(user_error([&] { save_package(path, folder / "out.tpk"); }), expected);
   }
 }
 

@@ -117,8 +117,11 @@ TEST(OnnxOpenSizes, ResizesByAnyFactor) {
   const Factor factors[] = {{1.5F, 3, 2},   {0.75F, 3, 4},    {0.7F, 7, 10}, {1.3F, 13, 10}, {2.3F, 23, 10},
                             {1.1F, 11, 10}, {1.0F / 3, 1, 3}, {2, 2, 1},     {0.5F, 1, 2},   {0.625F, 5, 8}};
   const std::vector<std::vector<std::string>> ways = {
-      {"nearest", "floor", "asymmetric"}, {"nearest", "round_prefer_floor", "half_pixel"}, {"nearest", "ceil", "pytorch_half_pixel"},
-      {"linear", "floor", "half_pixel"},  {"linear", "floor", "pytorch_half_pixel"},       {"linear", "floor", "align_corners"}};
+      {"nearest", "floor", "asymmetric"},        {"nearest", "round_prefer_floor", "half_pixel"},
+      {"nearest", "ceil", "pytorch_half_pixel"}, {"linear", "floor", "half_pixel"},
+      {"linear", "floor", "pytorch_half_pixel"}, {"linear", "floor", "align_corners"},
+      {"cubic", "floor", "half_pixel"},          {"cubic", "floor", "align_corners"},
+      {"cubic", "floor", "asymmetric"}};
   for (const Factor& f : factors)
     for (auto& way : ways) {
       const auto open = load(resized("n", f.scale, way[0], way[1], way[2]));

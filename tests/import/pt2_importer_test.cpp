@@ -315,6 +315,22 @@ TEST(Pt2Importer, StatedSizesAreRequired) {
   EXPECT_THROW(stating(int_size(2)), InternalError) << "not even the example has it";
 }
 
+// Sizes of 0 and 1, which PyTorch's rules leave out, are computed all the same: x[-2:] has 2 rows by the file.
+TEST(Pt2Importer, StatedSizesAreOfTwoAndMore) {
+  Program p;
+  p.ranges = R"("s0":{"min_val":0,"max_val":64})";
+  p.nodes = node("slice.Tensor",
+                 arg("self", tensor_arg("x")) + "," + arg("dim", R"({"as_int":0})") + "," + arg("start", R"({"as_int":-2})") + "," +
+                     arg("end", R"({"as_int":9223372036854775807})"),
+                 tensor_arg("y"));
+  p.values = R"("x":)" + meta(expr_size(kS0, 5), 1) + R"(,"y":)" + meta(int_size(2), 1);
+  const auto g = p.load();
+  for (int64_t n : {0, 1, 2, 3, 64}) {
+    const Tensor x = Tensor::full(std::vector<int64_t>{n}, 1.5);
+    EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].sizes(), (std::vector<int64_t>{std::min<int64_t>(n, 2)})) << n;
+  }
+}
+
 // The usual scale is made of the width of heads.
 TEST(Pt2Importer, AttentionTakesEveryWidth) {
   Program p;

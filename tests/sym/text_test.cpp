@@ -1,6 +1,8 @@
 // Text of expressions, and back, whatever sizes are called.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/check.h"
 #include "errors.h"
 #include "toroid/sym_expr.h"
@@ -29,6 +31,8 @@ TEST(SymText, ReadsWhatPeopleWrite) {
   EXPECT_EQ(parse(" 2 * ( n - 1 ) + -3 * floordiv( n , 2 ) ", size_of_name), 2 * n - 2 - 3 * floor_div(n, 2));
   EXPECT_EQ(parse("--n", size_of_name), n);
   EXPECT_EQ(parse("'n'", size_of_name), n);
+  EXPECT_EQ(parse("9223372036854775807", size_of_name), Expr(std::numeric_limits<int64_t>::max()));
+  EXPECT_EQ(parse("-9223372036854775807", size_of_name), Expr(-std::numeric_limits<int64_t>::max()));
 }
 
 TEST(SymText, QuotedNamesAreToldApart) {
@@ -41,7 +45,8 @@ TEST(SymText, QuotedNamesAreToldApart) {
 }
 
 TEST(SymText, MalformedTextIsRefused) {
-  for (const char* text : {"", "2 +", "'n", "'", "(n", "n)", "frob(n, n)", "min(n)", "1234567890123456789", "n n", "'a' 'b'", "n # m"})
+  for (const char* text : {"", "2 +", "'n", "'", "(n", "n)", "frob(n, n)", "min(n)", "9223372036854775808", "1234567890123456789012", "n n",
+                           "'a' 'b'", "n # m"})
     EXPECT_THROW(parse(text, size_of_name), UserError) << text;
   for (const char* text : {"'a\\b'", "'a\\x4'"})
     EXPECT_TRUE(test::contains(test::user_error([&] { parse(text, size_of_name); }), "after the backslash")) << text;

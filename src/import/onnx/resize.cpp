@@ -162,18 +162,33 @@ Tensor open_nearest(const Resizing& r, const Tensor& x) {
   fail<UserError>("the attribute \"nearest_mode\" is \"{}\", which is unknown", r.nearest);
 }
 
+// As weight_of, for the two nearest neighbours (within a distance of 1) and the two behind these.
+Tensor cubic_weight(const Resizing& r, const Tensor& d, bool near) {
+  const double a = r.cubic;
+  const auto times = [&](const Tensor& x) { return op("mul.Tensor", x, d); };
+  const auto of = [&](double third, double second) { return times(plus(op("mul.Tensor", d, third), second)); };
+  return near ? plus(times(of(a + 2, -(a + 3))), 1) : plus(times(plus(of(a, -5 * a), 8 * a)), -4 * a);
+}
+
 Tensor resize_open_axis(const Tensor& x, int64_t axis, const Resizing& r, const OpenLine& l) {
-  TOROID_USER_CHECK(!r.exclude_outside && !r.antialias && r.mode != "cubic",
-                    "cubic resizing, antialias and exclude_outside are not supported for sizes that change");
+  TOROID_USER_CHECK(!r.exclude_outside && !r.antialias, "antialias and exclude_outside are not supported for sizes that change");
   Tensor place = open_places(r, l);
   auto pick = [&](const Tensor& at) {
     Tensor inside = op("minimum", op("clamp_min", cast(at, DType::I64), 0), op("scalar_tensor", l.in - 1, DType::I64));
     return op("index_select", x, axis, inside);
   };
   if (r.mode == "nearest") return pick(open_nearest(r, place));
-  TOROID_USER_CHECK(r.mode == "linear", "the attribute \"mode\" is \"{}\", which is unknown", r.mode);
-  Tensor low = op("floor", place), part = along_axis(cast(op("sub.Tensor", place, low), x.dtype()), axis, rank_of(x));
-  return op("lerp.Tensor", pick(low), pick(plus(low, 1)), part);
+  TOROID_USER_CHECK(r.mode == "linear" || r.mode == "cubic", "the attribute \"mode\" is \"{}\", which is unknown", r.mode);
+  const Tensor low = op("floor", place), part = op("sub.Tensor", place, low);
+  const auto along = [&](const Tensor& t) { return along_axis(cast(t, x.dtype()), axis, rank_of(x)); };
+  if (r.mode == "linear") return op("lerp.Tensor", pick(low), pick(plus(low, 1)), along(part));
+  Tensor sum;
+  for (int tap : {-1, 0, 1, 2}) {
+    const Tensor distance = tap <= 0 ? plus(part, -tap) : op("rsub.Scalar", part, static_cast<double>(tap));
+    const Tensor weighed = op("mul.Tensor", pick(plus(low, tap)), along(cubic_weight(r, distance, tap == 0 || tap == 1)));
+    sum = sum.defined() ? op("add.Tensor", sum, weighed) : weighed;
+  }
+  return sum;
 }
 
 Tensor resize_open(const Tensor& x, int64_t axis, const Resizing& r, const Fraction* scale, const Expr& target) {
