@@ -163,6 +163,8 @@ Tensor prelu(const Tensor& self, const Tensor& weight, Where where = Where::curr
 Tensor celu(const Tensor& self, const Operand& alpha = 1, Where where = Where::current());
 // self where it is above the threshold, value elsewhere.
 Tensor threshold(const Tensor& self, const Operand& threshold, const Operand& value, Where where = Where::current());
+// The gradient of gelu by self.
+Tensor gelu_backward(const Operand& grad_output, const Operand& self, Word approximate = "none", Where where = Where::current());
 // self moved towards 0 by lambd, and 0 within [-lambd, lambd].
 Tensor softshrink(const Tensor& self, const Operand& lambd = 0.5, Where where = Where::current());
 // self, and 0 within [-lambd, lambd].
@@ -521,6 +523,8 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin = 1, double p = 2, double eps = 1e-06, bool swap = false, Reduction reduction = "mean", Where where = Where::current());
 // The mean over classes of max(0, margin - score of the target + score)^p, the target aside; reduction 0 none, 1 mean, 2 sum.
 Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Operand& p = 1, const Operand& margin = 1, const Tensor& weight = {}, Reduction reduction = "mean", Where where = Where::current());
+// The mean over classes of max(0, 1 - wanted score + other score) of all pairs; a row of targets ends at its first negative number; reduction 0 none, 1 mean, 2 sum.
+Tensor multilabel_margin_loss(const Tensor& self, const Tensor& target, Reduction reduction = "mean", Where where = Where::current());
 // The cross entropy of probabilities and targets in [0, 1].
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight = {}, Reduction reduction = "mean", Where where = Where::current());
 // The cross entropy of logits and targets in [0, 1].

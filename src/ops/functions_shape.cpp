@@ -275,8 +275,8 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Operand& values, bool accumulate, Where where) {
   return call1("index_put", {x, indices, elements_of(x, values, "index_put", where), accumulate}, where);
 }
-Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
-  return call1("index_add", {x, Expr(dim), index, source}, where);
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, const Operand& alpha, Where where) {
+  return call1("index_add", {x, Expr(dim), index, source, factor("index_add", "alpha", alpha)}, where);
 }
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
   return call1("index_copy", {x, Expr(dim), index, source}, where);

@@ -277,6 +277,10 @@ Tensor celu(const Tensor& self, const Operand& alpha, Where where) {
 Tensor threshold(const Tensor& self, const Operand& threshold, const Operand& value, Where where) {
   return call1("threshold", {self, number("threshold", "threshold", threshold), number("threshold", "value", value)}, where);
 }
+Tensor gelu_backward(const Operand& grad_output, const Operand& self, Word approximate, Where where) {
+  need_tensor("gelu_backward", grad_output, self);
+  return call1("gelu_backward", {argument(grad_output), argument(self), std::string(approximate)}, where);
+}
 Tensor softshrink(const Tensor& self, const Operand& lambd, Where where) {
   return call1("softshrink", {self, number("softshrink", "lambd", lambd)}, where);
 }
@@ -892,6 +896,9 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 }
 Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Operand& p, const Operand& margin, const Tensor& weight, Reduction reduction, Where where) {
   return call1("multi_margin_loss", {self, target, number("multi_margin_loss", "p", p), number("multi_margin_loss", "margin", margin), maybe(weight), Expr(reduction.number("multi_margin_loss", where))}, where);
+}
+Tensor multilabel_margin_loss(const Tensor& self, const Tensor& target, Reduction reduction, Where where) {
+  return call1("multilabel_margin_loss", {self, target, Expr(reduction.number("multilabel_margin_loss", where))}, where);
 }
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, Where where) {
   return call1("binary_cross_entropy", {self, target, maybe(weight), Expr(reduction.number("binary_cross_entropy", where))}, where);

@@ -107,6 +107,7 @@ std::vector<Case> cases() {
   out.push_back({"adaptive_max_pool3d", {volume, Sizes{3, 2, 3}}, 0, "adaptive_max_pool3d_backward", by_indices(volume)});
   same("logit", {drawn({3, 4}, 17, 0.05, 0.95), Arg<Tensor>()});
   same("logit", {drawn({3, 4}, 18, -0.2, 1.2), 0.25});
+  for (const char* approximate : {"none", "tanh"}) same("gelu", {drawn({3, 4}, 19, -4, 4), std::string(approximate)});
   same("replication_pad1d", {line, Sizes{2, 3}});
   same("replication_pad2d", {image, Sizes{1, 2, 0, 3}});
   same("replication_pad3d", {volume, Sizes{1, 0, 2, 1, 1, 3}});

@@ -9,7 +9,7 @@ namespace toroid::graph {
 namespace {
 
 constexpr Purpose kWithTemplates = {.templates = true}, kWithConstants = {.frozen = true};
-constexpr Purpose kPaddingApart = {.padding_apart = true};
+constexpr Purpose kPaddingApart = {.padding_apart = true}, kAllProbabilities = {.all_probabilities = true};
 constexpr Purpose kWithGradients = {.templates = true, .attention_gradients = true};
 
 constexpr PassRow row(const char* name, PassFunction run, const char* doc, Purpose needs = {}) { return {name, run, true, needs, {}, doc}; }
@@ -43,6 +43,8 @@ constexpr PassRow kPasses[] = {
     row("simplify", simplify,
         "Removes copies, casts, views, dropouts and arithmetic that change nothing; merges chains of views, permutations and casts; makes "
         "transposed products products of transposes, constant indices in a row slices, and exponentials of log-softmax softmax."),
+    without(kAllProbabilities,
+            row("largest_probability", largest_probability, "Computes the largest probability of a softmax from its sum alone.")),
     row("constant_fold", constant_fold, "Computes what depends on constants alone."),
     row("cse", cse, "Computes equal things once (common subexpression elimination)."),
     row("trim", trim, "Computes only what is read."),
@@ -52,9 +54,9 @@ constexpr PassRow kPasses[] = {
 };
 
 // What a purpose has of another, in order.
-constexpr bool Purpose::*kTraits[] = {&Purpose::frozen, &Purpose::templates, &Purpose::int8, &Purpose::attention_gradients,
-                                      &Purpose::padding_apart};
-constexpr const char* kTraitNames[] = {"frozen", "templates", "int8", "gradients of attention", "padding apart"};
+constexpr bool Purpose::*kTraits[] = {&Purpose::frozen,        &Purpose::templates,        &Purpose::int8, &Purpose::attention_gradients,
+                                      &Purpose::padding_apart, &Purpose::all_probabilities};
+constexpr const char* kTraitNames[] = {"frozen", "templates", "int8", "gradients of attention", "padding apart", "all probabilities"};
 
 bool has_all(const Purpose& p, const Purpose& of) {
   return std::all_of(std::begin(kTraits), std::end(kTraits), [&](auto trait) { return p.*trait || !(of.*trait); });
