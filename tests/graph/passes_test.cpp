@@ -442,6 +442,14 @@ TEST(LargestProbability, OfOtherQuotientsIsFoundAmongAll) {
   EXPECT_EQ(run("largest_probability", *parse(compared)), nullptr) << "whoever asks which is the largest wants the same bits";
   compared.replace(compared.find("return %l, %p"), 13, "%a: i64[2] = argmax(%p, dim=1)\n    return %l, %a");
   EXPECT_NE(run("largest_probability", *parse(compared)), nullptr);
+  std::string twice = largest();  // the same quotients a second time, compared with the largest of the first ones
+  twice.replace(
+      twice.find("return %l"), 9,
+      "%q: f32[2, 3] = div.Tensor(%e, %t)\n    %u: f32[2, 1] = unsqueeze(%l, 1)\n    %c: bool[2, 3] = eq.Tensor(%q, %u)\n    return %c");
+  EXPECT_EQ(run("largest_probability", *run("cse", *parse(twice))), nullptr);
+  const auto after = run_passes(parse(twice), pipeline(kInference));
+  EXPECT_NE(body(*after).find("div.Tensor %e %t"), std::string::npos) << "in the order of the table, too\n" << body(*after);
+  EXPECT_EQ(body(*after).find("reciprocal"), std::string::npos);
   std::string wide = largest();
   const std::string sum = "%t: f32[2, 1] = sum.dim_IntList(%e, dim=[1], keepdim=true)";
   wide.replace(wide.find(sum), sum.size(), "%t: f64[2, 1] = sum.dim_IntList(%e, dim=[1], keepdim=true, dtype=f64)");

@@ -90,7 +90,6 @@ TEST(Onnx, ContentsThatSizesFollowFromArePinned) {
   EXPECT_TRUE(refuses([&] { graph::interpret(*program, inputs); }, "\"shape\" has other contents"));
 }
 
-// local::Twice(x) = x + x, called by a function that is called by the graph.
 // Draws of classes of which each row has one that is possible.
 TEST(Onnx, MultinomialDrawsByLogarithms) {
   GraphParts g;
@@ -103,6 +102,7 @@ TEST(Onnx, MultinomialDrawsByLogarithms) {
   EXPECT_EQ(graph::interpret(*loaded, std::span(&x, 1))[0].to_vector(), (std::vector<double>{1, 1, 1, 1, 0, 0, 0, 0}));
 }
 
+// local::Twice(x) = x + x, called by a function that is called by the graph.
 TEST(Onnx, FunctionsAreWrittenOut) {
   auto function = [](const std::string& name, const Message& body) {
     return Message()

@@ -56,8 +56,8 @@ const Node* sum_below(const Node& n) {
   return sum;
 }
 
-// Of each largest quotient that is replaced, the sum. Quotients stay where others may compare them with the largest, as gradients do:
-// targets divide by approximations, which need not give the same for 1 / sum twice.
+// Of each largest quotient that is replaced, the sum. One stays where others may compare the quotients with it, as gradients do: targets
+// divide by approximations, which need not give the same for 1 / sum twice. Equal quotients must be one value by then (cse).
 std::unordered_map<const Node*, const Node*> find_sums(const Graph& g) {
   std::unordered_map<const Value*, size_t> compared;
   for (auto& n : g.nodes)

@@ -43,10 +43,10 @@ constexpr PassRow kPasses[] = {
     row("simplify", simplify,
         "Removes copies, casts, views, dropouts and arithmetic that change nothing; merges chains of views, permutations and casts; makes "
         "transposed products products of transposes, constant indices in a row slices, and exponentials of log-softmax softmax."),
-    without(kAllProbabilities,
-            row("largest_probability", largest_probability, "Computes the largest probability of a softmax from its sum alone.")),
     row("constant_fold", constant_fold, "Computes what depends on constants alone."),
     row("cse", cse, "Computes equal things once (common subexpression elimination)."),
+    without(kAllProbabilities,
+            row("largest_probability", largest_probability, "Computes the largest probability of a softmax from its sum alone.")),
     row("trim", trim, "Computes only what is read."),
     outer("merge_linear", merge_linear, "Joins products that share an input.", kFrozen),
     row("widen_products", widen_products, "Stores products of halves that are read as f32 as f32."),
