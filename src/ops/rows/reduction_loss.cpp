@@ -200,6 +200,10 @@ Results triplet_margin(const CallReader& c) {
 }
 
 // The mean over the classes of what comes within the margin of the target's score.
+void require_a_class(const CallReader& c, const Expr& classes) {
+  require({sym::Rel::Ge, classes, 1}, "{}: there must be a class, there are {}", c.op().name, sym::to_string(classes));
+}
+
 Results multi_margin(const CallReader& c) {
   const Tensor self = c.tensor("self"), target = c.tensor("target");
   const double p = c.number("p").as_double();
@@ -211,6 +215,7 @@ Results multi_margin(const CallReader& c) {
   require({sym::Rel::Eq, numel_of(target), size_at(x, 0)}, "{}: there must be {} targets, one for each row of scores, there are {}",
           c.op().name, sym::to_string(size_at(x, 0)), sym::to_string(numel_of(target)));
   const Expr classes = size_at(x, 1);
+  require_a_class(c, classes);
   const Tensor index = checked_index(c, cast_to(flat(target), DType::I64), classes, self.dim() - 1), column = unsqueeze(index, 1);
   Tensor inside = at_least_0(add(sub(x, call1("gather", {x, num(1), column})), c.number("margin").as_double()));
   if (p == 2) inside = mul(inside, inside);
@@ -232,7 +237,7 @@ Results multilabel_margin(const CallReader& c) {
   TOROID_USER_CHECK(is_int(target.dtype()), "{}: targets must be numbers of classes, they are {}", c.op().name, name_of(target.dtype()));
   require_targets(c, target, sizes_of(self), "");
   const Expr classes = self.dim() == 0 ? Expr(1) : size_at(self, self.dim() - 1), rows = self.dim() == 2 ? size_at(self, 0) : Expr(1);
-  require({sym::Rel::Ge, classes, 1}, "{}: there must be a class, there are {}", c.op().name, sym::to_string(classes));
+  require_a_class(c, classes);
   const Tensor x = view(self, {rows, classes}), wanted = cast_to(view(target, {rows, classes}), DType::I64);
   const Tensor is_end = compare_int("lt", wanted, 0), place = iota_along(classes, 1, 2), none = full({}, 0, DType::I64);
   const Tensor end = amin(where(is_end, place, operand(classes)), {1}, true), is_wanted = compare("lt", place, end);
