@@ -38,7 +38,7 @@ Tensor reduce(const ops::Op& all, const ops::Op& some, const Tensor& x, const Di
 }
 
 const Tensor& tensor_of(const Operand& a, const char* what) {
-  TOROID_USER_CHECK(a.is_tensor(), "{}: the operand must be a tensor", what);
+  TOROID_USER_CHECK(a.is_tensor(), "{}: the operand must be a tensor (called at {})", what, ops::place_text(a.where()));
   return std::get<Tensor>(a.value());
 }
 

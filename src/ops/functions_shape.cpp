@@ -41,7 +41,8 @@ Arg<Tensor> optional(const std::optional<SymInt>& v) { return v ? Arg<Tensor>(v-
 Arg<Tensor> optional(const std::optional<SizeList>& v) { return v ? Arg<Tensor>(exprs(*v)) : std::monostate{}; }
 Arg<Tensor> dims_or_none(const Dims& dims) { return dims.values().empty() ? Arg<Tensor>() : numbers(dims); }
 Arg<Tensor> number(std::string_view op, std::string_view parameter, const Operand& o) {
-  TOROID_USER_CHECK(!o.is_tensor(), "{}: argument \"{}\" is a tensor; it must be a number", op, parameter);
+  TOROID_USER_CHECK(!o.is_tensor(), "{}: argument \"{}\" is a tensor; it must be a number (called at {})", op, parameter,
+                    place_text(o.where()));
   if (auto* s = std::get_if<SymInt>(&o.value())) return s->expr();
   if (auto* b = std::get_if<bool>(&o.value())) return *b;
   return std::get<double>(o.value());
@@ -69,7 +70,8 @@ bool is_open(const Operand& o) {
   return o.is_tensor() || (s && !s->expr().is_const());
 }
 void need_tensor(std::string_view op, const Operand& a, const Operand& b) {
-  TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "{}: both operands are numbers; one must be a tensor", op);
+  TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "{}: both operands are numbers; one must be a tensor (called at {})", op,
+                    place_text(a.where()));
 }
 Arg<Tensor> whole(double v) { return std::nearbyint(v) == v && std::abs(v) < 1e15 ? Arg<Tensor>(Expr(static_cast<int64_t>(v))) : v; }
 Tensor elements_of(const Tensor& x, const Operand& o, std::string_view op, const std::source_location& where) {
