@@ -298,7 +298,9 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = Where::current());
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Operand& values, bool accumulate = false,
                  Where where = Where::current());
-Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where = Where::current());
+// Adds alpha * source.
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, const Operand& alpha = 1,
+                 Where where = Where::current());
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where = Where::current());
 Tensor nonzero(const Tensor& x, Where where = Where::current());
 // classes -1: one more than the largest element, which is read.
@@ -366,7 +368,8 @@ Tensor masked_fill_(const Tensor& x, const Tensor& mask, const Operand& value, W
 Tensor index_put_(const Tensor& x, const std::vector<Tensor>& indices, const Operand& values, bool accumulate = false,
                   Where where = Where::current());
 Tensor index_copy_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where = Where::current());
-Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where = Where::current());
+Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, const Operand& alpha = 1,
+                  Where where = Where::current());
 Tensor scatter_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where = Where::current());
 
 namespace detail {

@@ -163,6 +163,8 @@ Tensor prelu(const Tensor& self, const Tensor& weight, Where where = Where::curr
 Tensor celu(const Tensor& self, const Operand& alpha = 1, Where where = Where::current());
 // self where it is above the threshold, value elsewhere.
 Tensor threshold(const Tensor& self, const Operand& threshold, const Operand& value, Where where = Where::current());
+// The gradient of gelu by self.
+Tensor gelu_backward(const Operand& grad_output, const Operand& self, Word approximate = "none", Where where = Where::current());
 // self moved towards 0 by lambd, and 0 within [-lambd, lambd].
 Tensor softshrink(const Tensor& self, const Operand& lambd = 0.5, Where where = Where::current());
 // self, and 0 within [-lambd, lambd].
@@ -521,6 +523,8 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, double margin = 1, double p = 2, double eps = 1e-06, bool swap = false, Reduction reduction = "mean", Where where = Where::current());
 // The mean over classes of max(0, margin - score of the target + score)^p, the target aside; reduction 0 none, 1 mean, 2 sum.
 Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Operand& p = 1, const Operand& margin = 1, const Tensor& weight = {}, Reduction reduction = "mean", Where where = Where::current());
+// The mean over classes of max(0, 1 - wanted score + other score) of all pairs; a row of targets ends at its first negative number; reduction 0 none, 1 mean, 2 sum.
+Tensor multilabel_margin_loss(const Tensor& self, const Tensor& target, Reduction reduction = "mean", Where where = Where::current());
 // The cross entropy of probabilities and targets in [0, 1].
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight = {}, Reduction reduction = "mean", Where where = Where::current());
 // The cross entropy of logits and targets in [0, 1].
@@ -1215,8 +1219,6 @@ Tensor angle_(const Tensor& self, Where where = Where::current());
 Tensor sign_(const Tensor& self, Where where = Where::current());
 // In place: The sign; of complex numbers self / abs(self), and 0 at 0.
 Tensor sgn_(const Tensor& self, Where where = Where::current());
-// In place: self as it is.
-Tensor positive_(const Tensor& self, Where where = Where::current());
 // In place: self * self.
 Tensor square_(const Tensor& self, Where where = Where::current());
 // In place: The largest integer not above self.
@@ -1429,20 +1431,7 @@ Tensor addr_(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const O
 // In place: The slices along dim scaled to a p-norm of at most maxnorm.
 Tensor renorm_(const Tensor& self, const Operand& p, int64_t dim, const Operand& maxnorm, Where where = Where::current());
 // In place: The complex conjugates.
-Tensor conj_(const Tensor& self, Where where = Where::current());
-// In place: The complex conjugates.
 Tensor conj_physical_(const Tensor& self, Where where = Where::current());
-// In place: self; no conjugation or negation is pending in Toroid.
-Tensor resolve_conj_(const Tensor& self, Where where = Where::current());
-// In place: self; no conjugation or negation is pending in Toroid.
-Tensor resolve_neg_(const Tensor& self, Where where = Where::current());
-// In place: Uniform random numbers in [0, 1).
-Tensor rand_like_(const Tensor& self, std::optional<DType> dtype = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
-// In place: Normal random numbers of mean 0 and deviation 1.
-Tensor randn_like_(const Tensor& self, std::optional<DType> dtype = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
-// In place: Random integers in [low, high).
-Tensor randint_like_(const Tensor& self, const SymInt& high, std::optional<DType> dtype = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
-Tensor randint_like_(const Tensor& self, const SymInt& low, const SymInt& high, std::optional<DType> dtype = {}, std::optional<bool> pin_memory = {}, Where where = Where::current());
 // In place: As self, random integers from `from` to before `to`.
 Tensor random_(const Tensor& self, const SymInt& from, const std::optional<SymInt>& to, Where where = Where::current());
 Tensor random_(const Tensor& self, const SymInt& to, Where where = Where::current());
@@ -1451,8 +1440,6 @@ Tensor bernoulli_(const Tensor& self, double p = 0.5, Where where = Where::curre
 Tensor bernoulli_(const Tensor& self, const Tensor& p, Where where = Where::current());
 // In place: Normal random numbers of the given mean and deviation.
 Tensor normal_(const Tensor& self, double mean = 0, double std = 1, Where where = Where::current());
-// In place: Normal random numbers of the given mean and deviation.
-Tensor normal_functional_(const Tensor& self, double mean = 0, double std = 1, Where where = Where::current());
 // In place: Exponentials of normal random numbers.
 Tensor log_normal_(const Tensor& self, double mean = 1, double std = 2, Where where = Where::current());
 // In place: As self, uniform random numbers in [from, to).
@@ -1463,8 +1450,6 @@ Tensor exponential_(const Tensor& self, double lambd = 1, Where where = Where::c
 Tensor cauchy_(const Tensor& self, double median = 0, double sigma = 1, Where where = Where::current());
 // In place: As self, random numbers of the geometric distribution of probability p.
 Tensor geometric_(const Tensor& self, double p, Where where = Where::current());
-// In place: Indices drawn with probabilities proportional to the rows of self.
-Tensor multinomial_(const Tensor& self, const SymInt& num_samples, bool replacement = false, Where where = Where::current());
 // In place: Elements zeroed with probability p and the rest scaled by 1 / (1 - p), when training.
 Tensor dropout_(const Tensor& self, double p, bool train, Where where = Where::current());
 // In place: dropout of whole channels.

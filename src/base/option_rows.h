@@ -36,6 +36,8 @@
   ROW(DisablePasses, Code, String, "disable_passes", "", "Comma-separated names of passes to leave out.") \
   ROW(FoldPadding, Code, Bool, "fold_padding", "1", \
       "Convolutions pad with zeros themselves what an operation before them pads; without, that stays a kernel of its own.") \
+  ROW(FoldProbabilities, Code, Bool, "fold_probabilities", "1", \
+      "The largest probability of a softmax is computed from the sum of its exponentials; without, it is found among all.") \
   ROW(RecompileLimit, Watching, Int, "recompile_limit", "8", "Compiled variants of one function before it is run eagerly.", 1 << 20) \
   ROW(Isa, Code, String, "isa", "auto", "Instructions to compile for: auto, avx2, avx512 or scalar.", isa) \
   ROW(CudaDir, Process, String, "cuda_dir", "", \

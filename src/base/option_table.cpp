@@ -134,13 +134,14 @@ constexpr OptionRow kRows[] = {TOROID_OPTIONS(TOROID_OPTION_ROW)};
 #undef TOROID_OPTION_ROW
 static_assert(std::size(kRows) == kOptionCount);
 
-// doc: what it switches on, which may name another option that takes the value.
-std::string canonical_bool(std::string_view value, std::string_view what, std::string_view doc) {
+// The row's sentence says what it switches on, and may name another option that takes the value.
+std::string canonical_bool(const OptionRow& row, std::string_view value, std::string_view what) {
   for (std::string_view yes : {"1", "true", "on", "yes"})
     if (value == yes) return "1";
   for (std::string_view no : {"0", "false", "off", "no"})
     if (value == no) return "0";
-  fail<UserError>("{}: \"{}\" is not a bool; expected 1/true/on/yes or 0/false/off/no (1: {})", what, value, doc);
+  fail<UserError>("{}: \"{}\" is not a bool; expected 1/true/on/yes or 0/false/off/no (the default is {}; 1: {})", what, value,
+                  row.default_value, row.doc);
 }
 
 }  // namespace
@@ -164,7 +165,7 @@ int64_t number_of(std::string_view canonical) {
 }
 
 std::string canonical(const OptionRow& row, std::string_view value, std::string_view what) {
-  if (row.type == OptionType::Bool) return canonical_bool(value, what, row.doc);
+  if (row.type == OptionType::Bool) return canonical_bool(row, value, what);
   if (row.type == OptionType::String) return row.canonical ? row.canonical(value, what) : std::string(value);
   int64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);

@@ -104,6 +104,7 @@ int opt(const OptArgs& args) {
   const CompileOptions options = CompileOptions::of_process();
   graph::Purpose purpose = graph::kInference;
   purpose.padding_apart = !options.get(options::kFoldPadding);
+  purpose.all_probabilities = !options.get(options::kFoldProbabilities);
   std::vector<graph::PassRow> rows;
   if (args.pipeline) rows = graph::pipeline(purpose);
   for (auto name : split_list(args.passes)) rows.push_back(graph::find_pass(name));

@@ -29,7 +29,8 @@ Transformed transform(Imported in, const Job& job, CompileReport& report) {
                                   .templates = job.options().get(options::kTemplates),
                                   .int8 = job.target->facts().int8,
                                   .attention_gradients = job.target->facts().attention_gradients,
-                                  .padding_apart = !job.options().get(options::kFoldPadding)};
+                                  .padding_apart = !job.options().get(options::kFoldPadding),
+                                  .all_probabilities = !job.options().get(options::kFoldProbabilities)};
   Transformed out{graph::run_passes(std::move(in.graph), graph::pipeline(purpose), &report.passes, job.options(), job.debug.dump("graph"))};
   out.graph = partitioned(std::move(out.graph), job, report);
   job.debug.show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*out.graph); });

@@ -222,7 +222,7 @@ Messages Function::State::report_new(const Call& c, const Entry& e, std::string 
     keep(kept.hints, std::move(hint));
   }
   auto list = variants();
-  if (why.empty() && !list->empty()) why = list->back()->failure(c, *e.options);
+  if (why.empty()) why = front::failure_of_nearest(*list, c, *e.options);
   if (!why.empty()) {
     messages.emplace_back(Artifact::Recompiles, fmt::format("{}: {}", config.name, why));
     if (kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(why);
@@ -338,7 +338,7 @@ trace::Segment Function::State::retrace(const Call& c, const std::vector<std::ve
 std::vector<Tensor> Function::State::miss(const Call& c) {
   const auto now = options();
   auto list = variants();
-  const std::string why = list->empty() ? "it has no compiled code yet" : list->back()->failure(c, *now);
+  const std::string why = list->empty() ? "it has no compiled code yet" : front::failure_of_nearest(*list, c, *now);
   if (auto done = refused(c, *now, why)) return std::move(*done);
   recall(c);
   auto policies = policies_of(c);

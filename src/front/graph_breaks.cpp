@@ -88,7 +88,7 @@ bool Function::State::takes_another(trace::Segment& s, SegmentSite& here, const 
   const bool again = !here.programs.empty();
   std::string reason;
   if (again) {
-    reason = here.latest.failure(tensors);
+    if (const auto failures = here.latest.failures(tensors); !failures.empty()) reason = failures[0];
     if (reason.empty()) reason = difference(here.options, now.options);
     if (reason.empty()) reason = "the operations recorded are others";
   }

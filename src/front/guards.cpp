@@ -275,31 +275,43 @@ std::string Guards::why_fixed(const std::string& what) const {
   return at == fixed_.end() ? "" : fmt::format("; it is a number in the program because {}", at->why);
 }
 
-std::string Guards::failure(std::span<const Tensor* const> tensors) const {
-  if (tensors.size() != tensors_.size()) return fmt::format("the number of tensors was {}, is {}", tensors_.size(), tensors.size());
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    const TensorGuard& g = tensors_[i];
-    if (tensor_holds(g, tensors, i)) continue;
-    const std::string& name = names_[i];
-    const Tensor& t = *tensors[i];
-    if (t.defined() != g.defined)
-      return fmt::format("{}: was {}, is {}", name, g.defined ? "a tensor" : "undefined", t.defined() ? "a tensor" : "undefined");
-    if (t.device() != g.device) return fmt::format("{}: device was {}, is {}", name, to_string(g.device), to_string(t.device()));
-    if (t.dtype() != g.dtype) return fmt::format("{}: dtype was {}, is {}", name, name_of(g.dtype), name_of(t.dtype()));
-    if (t.sizes().size() != g.rank) return fmt::format("{}: rank was {}, is {}", name, g.rank, t.sizes().size());
-    if (t.requires_grad() != g.requires_grad)
-      return fmt::format("{}: requires_grad was {}, is {}", name, g.requires_grad, t.requires_grad());
-    for (uint32_t d = 0; d < g.rank; ++d)
-      if (auto& dim = dimensions_[g.first + d]; dim.symbol < 0 && dim.size != t.sizes()[d])
-        return fmt::format("{}: size of dimension {} was {}, is {}{}", name, d, dim.size, t.sizes()[d],
-                           why_fixed(fmt::format("size of dimension {} of {}", d, name)));
-    if (g.same_as >= 0 && tensors[static_cast<size_t>(g.same_as)]->impl() != t.impl())
-      return fmt::format("{}: was the same tensor as {}, is another", name, names_[static_cast<size_t>(g.same_as)]);
-    if (g.layout == Layout::RowMajor) return fmt::format("{}: was contiguous, has strides {}", name, list_text(t.strides()));
-    return fmt::format("{}: strides were {}, are {}", name, list_text(std::span(strides_).subspan(g.first, g.rank)),
-                       list_text(t.strides()));
+// What makes tensor i another one, each in words; all of its sizes that do, the first of the rest.
+void Guards::tensor_failures(std::span<const Tensor* const> tensors, size_t i, std::vector<std::string>& out) const {
+  const TensorGuard& g = tensors_[i];
+  if (tensor_holds(g, tensors, i)) return;
+  const std::string& name = names_[i];
+  const Tensor& t = *tensors[i];
+  const size_t before = out.size();
+  if (t.defined() != g.defined) {
+    out.push_back(fmt::format("{}: was {}, is {}", name, g.defined ? "a tensor" : "undefined", t.defined() ? "a tensor" : "undefined"));
+    return;
   }
+  if (t.device() != g.device) out.push_back(fmt::format("{}: device was {}, is {}", name, to_string(g.device), to_string(t.device())));
+  if (t.dtype() != g.dtype) out.push_back(fmt::format("{}: dtype was {}, is {}", name, name_of(g.dtype), name_of(t.dtype())));
+  if (t.sizes().size() != g.rank) {
+    out.push_back(fmt::format("{}: rank was {}, is {}", name, g.rank, t.sizes().size()));
+    return;
+  }
+  if (t.requires_grad() != g.requires_grad && !any_requires_grad_)
+    out.push_back(fmt::format("{}: requires_grad was {}, is {}", name, g.requires_grad, t.requires_grad()));
+  for (uint32_t d = 0; d < g.rank; ++d)
+    if (auto& dim = dimensions_[g.first + d]; dim.symbol < 0 && dim.size != t.sizes()[d])
+      out.push_back(fmt::format("{}: size of dimension {} was {}, is {}{}", name, d, dim.size, t.sizes()[d],
+                                why_fixed(fmt::format("size of dimension {} of {}", d, name))));
+  if (out.size() > before) return;
+  if (g.same_as >= 0 && tensors[static_cast<size_t>(g.same_as)]->impl() != t.impl())
+    out.push_back(fmt::format("{}: was the same tensor as {}, is another", name, names_[static_cast<size_t>(g.same_as)]));
+  else if (g.layout == Layout::RowMajor)
+    out.push_back(fmt::format("{}: was contiguous, has strides {}", name, list_text(t.strides())));
+  else
+    out.push_back(
+        fmt::format("{}: strides were {}, are {}", name, list_text(std::span(strides_).subspan(g.first, g.rank)), list_text(t.strides())));
+}
+
+// What open sizes may not be. Where there is such a thing, the conditions on them say nothing more.
+void Guards::size_failures(std::span<const Tensor* const> tensors, std::vector<std::string>& out) const {
   int64_t symbols[kMaxSymbols] = {};
+  const size_t before = out.size();
   for (size_t i = 0; i < tensors_.size(); ++i)
     for (uint32_t d = 0; d < tensors_[i].rank; ++d) {
       const Dimension& dim = dimensions_[tensors_[i].first + d];
@@ -307,24 +319,33 @@ std::string Guards::failure(std::span<const Tensor* const> tensors) const {
       const Symbol& s = symbols_[static_cast<size_t>(dim.symbol)];
       int64_t size = tensors[i]->sizes()[d];
       if (!dim.binds && symbols[dim.symbol] != size)
-        return fmt::format("{}: size of dimension {} was equal to the {}, which is {}; it is {}", names_[i], d, s.what, symbols[dim.symbol],
-                           size);
-      if (dim.binds && (size < s.lo || size > s.hi))
-        return fmt::format("{}: size of dimension {} was {}, is {}", names_[i], d,
-                           s.hi >= sym::kInf - 1 ? fmt::format("at least {}", s.lo) : fmt::format("in {}..{}", s.lo, s.hi), size);
+        out.push_back(fmt::format("{}: size of dimension {} was equal to the {}, which is {}; it is {}", names_[i], d, s.what,
+                                  symbols[dim.symbol], size));
+      if (!dim.binds) continue;
+      if (size < s.lo || size > s.hi)
+        out.push_back(fmt::format("{}: size of dimension {} was {}, is {}", names_[i], d,
+                                  s.hi >= sym::kInf - 1 ? fmt::format("at least {}", s.lo) : fmt::format("in {}..{}", s.lo, s.hi), size));
       symbols[dim.symbol] = size;
     }
+  if (out.size() > before) return;
   for (auto& c : conditions_)
     if (!sym::holds({c.rel, value(c.a, symbols), value(c.b, symbols)}, nullptr)) {
       std::string values;
       for (size_t i = 0; i < symbols_.size(); ++i)
         values += fmt::format("{}{} = {} is the {}", i ? ", " : "", symbols_[i].name, symbols[i], symbols_[i].what);
-      return fmt::format("the sizes had {}; now {}", c.text, values);
+      out.push_back(fmt::format("the sizes had {}; now {}", c.text, values));
     }
+}
+
+std::vector<std::string> Guards::failures(std::span<const Tensor* const> tensors) const {
+  if (tensors.size() != tensors_.size()) return {fmt::format("the number of tensors was {}, is {}", tensors_.size(), tensors.size())};
+  std::vector<std::string> out;
+  for (size_t i = 0; i < tensors_.size(); ++i) tensor_failures(tensors, i, out);
+  if (out.empty()) size_failures(tensors, out);
   size_t a, b;
-  if (no_overlap_ && overlaps(tensors, &a, &b))
-    return fmt::format("{} and {} shared no memory, now they do, and the function writes to its inputs", names_[a], names_[b]);
-  return "";
+  if (out.empty() && no_overlap_ && overlaps(tensors, &a, &b))
+    out.push_back(fmt::format("{} and {} shared no memory, now they do, and the function writes to its inputs", names_[a], names_[b]));
+  return out;
 }
 
 std::vector<std::string> Guards::describe() const {

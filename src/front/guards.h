@@ -30,8 +30,9 @@ class Guards {
   void note_fixed(std::vector<trace::FixedSize> fixed) { fixed_ = std::move(fixed); }
 
   bool hold(std::span<const Tensor* const> tensors) const noexcept;
-  // The first guard that does not hold: "input 0 (x): size of dimension 1 was 8, is 9".
-  std::string failure(std::span<const Tensor* const> tensors) const;
+  // The guards that do not hold: "input 0 (x): size of dimension 1 was 8, is 9". One that only has a meaning where others hold is left
+  // out where they do not.
+  std::vector<std::string> failures(std::span<const Tensor* const> tensors) const;
   // One line a guard.
   std::vector<std::string> describe() const;
 
@@ -74,6 +75,8 @@ class Guards {
   static int64_t value(const std::vector<Step>& steps, const int64_t* symbols);
   bool bind(std::span<const Tensor* const> tensors, int64_t* symbols) const;
   bool tensor_holds(const TensorGuard& g, std::span<const Tensor* const> tensors, size_t i) const noexcept;
+  void tensor_failures(std::span<const Tensor* const> tensors, size_t i, std::vector<std::string>& out) const;
+  void size_failures(std::span<const Tensor* const> tensors, std::vector<std::string>& out) const;
   bool overlaps(std::span<const Tensor* const> tensors, size_t* first, size_t* second) const noexcept;
 
   std::vector<TensorGuard> tensors_;

@@ -58,23 +58,34 @@ std::vector<Tensor> Entry::operands(std::span<const Tensor> arguments) const {
   return out;
 }
 
-std::string Entry::failure(const Call& c, const OptionsNow& now) const {
+std::vector<std::string> Entry::failures(const Call& c, const OptionsNow& now) const {
+  std::vector<std::string> out;
   size_t next = 0;
   for (size_t i = 0; i < c.arguments.size(); ++i) {
     if (std::holds_alternative<const Tensor*>(c.arguments[i])) continue;
-    if (next >= scalars.size()) return "the number of arguments changed";
+    if (next >= scalars.size()) return {"the number of arguments changed"};
     const Scalar& s = scalars[next++];
     if (equal(c.arguments[i], s)) continue;
     auto values = scalars_of(c.arguments.subspan(i, 1));
     if (std::holds_alternative<const std::vector<Tensor>*>(c.arguments[i]))
-      return fmt::format("argument {}: had {} tensors, has {}", i, text_of(s), text_of(values[0]));
-    return fmt::format("argument {}: was {}, is {}", i, text_of(s), text_of(values[0]));
+      out.push_back(fmt::format("argument {}: had {} tensors, has {}", i, text_of(s), text_of(values[0])));
+    else
+      out.push_back(fmt::format("argument {}: was {}, is {}", i, text_of(s), text_of(values[0])));
   }
-  if (const Surroundings here = Surroundings::now(); surroundings != here) return surroundings.change(here);
-  if (options->key != now.key) return difference(options->options, now.options);
-  std::string reason = guards.failure(c.tensors);
-  if (reason.empty() && !program) return "tensors shared memory and the function writes to them, now they do not";
-  return reason.empty() ? "an argument shares memory with a captured tensor that the function writes" : reason;
+  if (const Surroundings here = Surroundings::now(); surroundings != here) out.push_back(surroundings.change(here));
+  if (options->key != now.key) out.push_back(difference(options->options, now.options));
+  for (auto& f : guards.failures(c.tensors)) out.push_back(f);
+  if (out.empty())
+    out.push_back(program ? "an argument shares memory with a captured tensor that the function writes"
+                          : "tensors shared memory and the function writes to them, now they do not");
+  return out;
+}
+
+std::string failure_of_nearest(const Entries& entries, const Call& c, const OptionsNow& now) {
+  std::vector<std::string> least;
+  for (auto& e : entries)
+    if (auto why = e->failures(c, now); least.empty() || why.size() <= least.size()) least = std::move(why);
+  return least.empty() ? "" : least[0];
 }
 
 }  // namespace toroid::front

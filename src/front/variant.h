@@ -52,9 +52,13 @@ struct Entry {
   bool memory_is_shared(const Call& c) const;
   // What the inputs of the graph stand for in a call on these arguments.
   std::vector<Tensor> operands(std::span<const Tensor> arguments) const;
-  // Why the call does not match.
-  std::string failure(const Call& c, const OptionsNow& now) const;
+  // Why the call does not match: one line at least.
+  std::vector<std::string> failures(const Call& c, const OptionsNow& now) const;
 };
 using Entries = std::vector<std::shared_ptr<const Entry>>;
+
+// Why the call does not match the variant that differs from it least, of several the last one: the first of its reasons. Empty: there is
+// no variant.
+std::string failure_of_nearest(const Entries& entries, const Call& c, const OptionsNow& now);
 
 }  // namespace toroid::front

@@ -20,6 +20,7 @@ struct Purpose {
   bool int8 = false;                 // it has them for products of int8, and they are faster than those of f32
   bool attention_gradients = false;  // it has one for the gradient of attention
   bool padding_apart = false;        // zeros before convolutions stay operations (option fold_padding)
+  bool all_probabilities = false;    // the largest one is found among all (option fold_probabilities)
 
   bool operator==(const Purpose&) const = default;
 };

@@ -156,7 +156,7 @@ std::vector<Drawn> RandomGenerator::product() {
   DType t = x.t.dtype();
   Expr k = sizes.back(), n = options_.degenerate && chance(4) ? Expr(0) : one_of<Expr>({1, 2, 3, 5, 8, 17, 33});
   auto weight = [&](const Exprs& s) { return fresh_input(t, s, chance(2) && k.is_const() ? InputKind::Parameter : InputKind::User).t; };
-  switch (pick(7)) {
+  switch (pick(9)) {
     case 0:
       if (x.t.dim() != 2) return {};
       return {rough(call1("mm", {x.t, call1("transpose.int", {bounded(x).t, Expr(0), Expr(1)})}))};
@@ -176,6 +176,14 @@ std::vector<Drawn> RandomGenerator::product() {
     case 5:
       if (x.t.dim() != 2) return {};
       return {rough(call1("addmm", {weight({n}), bounded(x).t, weight({k, n}), Expr(2), 0.5}))};
+    case 6: {  // two of one input
+      if (!k.is_const()) return {};
+      const auto made = [&] { return call1("linear", {x.t, fresh_input(t, {n, k}, InputKind::Parameter).t}); };
+      return {rough(call1("add.Tensor", {call1("relu", {made()}), made()}))};
+    }
+    case 7:  // with a weight that is made of numbers
+      if (!k.is_const()) return {};
+      return {rough(call1("linear", {x.t, call1("full", {Exprs{n, k}, 0.25, t})}))};
     default: {  // with what is usually fused behind it
       Tensor y = call1("linear", {x.t, weight({n, k}), weight({n})});
       return {rough(call1(one_of<const char*>({"relu", "gelu", "tanh"}), {y}))};
@@ -204,8 +212,13 @@ std::vector<Drawn> RandomGenerator::convolution() {
     padding[d] = std::max(padding[d].constant(), (missing + 1) / 2);
   }
   Arg<Tensor> bias = chance(2) ? Arg<Tensor>(fresh_input(t, {out}, kind).t) : Arg<Tensor>();
-  if (chance(3)) return {rough(call1("conv2d", {x, w, bias, stride, padding, dilation, Expr(groups)}))};
-  return {rough(call1("convolution", {x, w, bias, stride, padding, dilation, false, Exprs{0, 0}, Expr(groups)}))};
+  Tensor y = chance(3) ? call1("conv2d", {x, w, bias, stride, padding, dilation, Expr(groups)})
+                       : call1("convolution", {x, w, bias, stride, padding, dilation, false, Exprs{0, 0}, Expr(groups)});
+  if (chance(2)) {  // variances are at least -2: what is added to them is 3
+    const auto per_channel = [&] { return fresh_input(t, {out}, kind).t; };
+    y = call1("batch_norm", {y, per_channel(), per_channel(), per_channel(), per_channel(), false, 0.1, 3.0, true});
+  }
+  return {rough(y)};
 }
 
 std::vector<Drawn> RandomGenerator::pool() {
@@ -255,6 +268,11 @@ std::vector<Drawn> RandomGenerator::attention() {
     mask = chance(2) ? call1("nan_to_num", {fresh_input(t, {length, keys}).t, 0.0, 1.0, -1.0})
                      : Tensor(fresh_input(t, {heads, length, keys}).t);
   if (wild_) mask = {};
+  if (chance(3)) {  // as someone writes it by hand
+    const Tensor scores = call1("mul.Tensor", {call1("matmul", {q, call1("transpose.int", {k, Expr(-2), Expr(-1)})}), 0.5});
+    const auto* added = std::get_if<Tensor>(&mask);
+    return {rough(call1("matmul", {call1("softmax.int", {added ? call1("add.Tensor", {scores, *added}) : scores, Expr(-1)}), v}))};
+  }
   return {rough(call1("scaled_dot_product_attention", {q, k, v, mask, 0.0, causal}))};
 }
 

@@ -103,6 +103,7 @@ std::vector<Drawn> RandomGenerator::binary() {
     case 5:
       return {rough(call1("atan2", {bounded(a).t, call1("add.Tensor", {call1("sigmoid", {tame(as_float(b)).t}), 0.5})}))};
     case 6:
+      if (chance(2)) return {rough(call1("gelu_backward", {bounded(as_float(a)).t, bounded(as_float(b)).t}))};
       return {rough(call1("lerp.Scalar", {bounded(a).t, bounded(a).t, 0.25}))};
     case 7:
       return {rough(call1(chance(2) ? "addcmul" : "addcdiv", {bounded(a).t, bounded(b).t, call1("exp", {bounded(b).t})}))};
@@ -236,8 +237,10 @@ std::vector<Drawn> RandomGenerator::softmax() {
   if (x.t.dim() < least_rank()) return {};
   Expr d = some_dim(x.t.dim());
   switch (pick(4)) {
-    case 0:
-      return {rough(call1("softmax.int", {x.t, d}))};
+    case 0: {
+      Tensor p = call1("softmax.int", {x.t, d});
+      return {rough(chance(3) ? call1("amax", {p, Exprs{d}, chance(2)}) : p)};
+    }
     case 1:
       return {rough(call1("log_softmax.int", {x.t, d}))};
     case 2: {  // as someone writes it by hand

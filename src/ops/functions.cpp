@@ -38,7 +38,7 @@ Tensor reduce(const ops::Op& all, const ops::Op& some, const Tensor& x, const Di
 }
 
 const Tensor& tensor_of(const Operand& a, const char* what) {
-  TOROID_USER_CHECK(a.is_tensor(), "{}: the operand must be a tensor", what);
+  TOROID_USER_CHECK(a.is_tensor(), "{}: the operand must be a tensor (called at {})", what, ops::place_text(a.where()));
   return std::get<Tensor>(a.value());
 }
 
@@ -354,8 +354,8 @@ Tensor index_put_(const Tensor& x, const std::vector<Tensor>& indices, const Ope
 Tensor index_copy_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
   return one(TOROID_ROW("index_copy_"), {x, Expr(dim), index, source}, where);
 }
-Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
-  return one(TOROID_ROW("index_add_"), {x, Expr(dim), index, source}, where);
+Tensor index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, const Operand& alpha, Where where) {
+  return one(TOROID_ROW("index_add_"), {x, Expr(dim), index, source, factor("index_add_", "alpha", alpha)}, where);
 }
 Tensor scatter_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where) {
   return one(TOROID_ROW("scatter_add_"), {x, Expr(dim), index, src}, where);

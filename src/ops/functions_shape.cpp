@@ -41,7 +41,8 @@ Arg<Tensor> optional(const std::optional<SymInt>& v) { return v ? Arg<Tensor>(v-
 Arg<Tensor> optional(const std::optional<SizeList>& v) { return v ? Arg<Tensor>(exprs(*v)) : std::monostate{}; }
 Arg<Tensor> dims_or_none(const Dims& dims) { return dims.values().empty() ? Arg<Tensor>() : numbers(dims); }
 Arg<Tensor> number(std::string_view op, std::string_view parameter, const Operand& o) {
-  TOROID_USER_CHECK(!o.is_tensor(), "{}: argument \"{}\" is a tensor; it must be a number", op, parameter);
+  TOROID_USER_CHECK(!o.is_tensor(), "{}: argument \"{}\" is a tensor; it must be a number (called at {})", op, parameter,
+                    place_text(o.where()));
   if (auto* s = std::get_if<SymInt>(&o.value())) return s->expr();
   if (auto* b = std::get_if<bool>(&o.value())) return *b;
   return std::get<double>(o.value());
@@ -69,7 +70,8 @@ bool is_open(const Operand& o) {
   return o.is_tensor() || (s && !s->expr().is_const());
 }
 void need_tensor(std::string_view op, const Operand& a, const Operand& b) {
-  TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "{}: both operands are numbers; one must be a tensor", op);
+  TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "{}: both operands are numbers; one must be a tensor (called at {})", op,
+                    place_text(a.where()));
 }
 Arg<Tensor> whole(double v) { return std::nearbyint(v) == v && std::abs(v) < 1e15 ? Arg<Tensor>(Expr(static_cast<int64_t>(v))) : v; }
 Tensor elements_of(const Tensor& x, const Operand& o, std::string_view op, const std::source_location& where) {
@@ -275,8 +277,8 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Operand& values, bool accumulate, Where where) {
   return call1("index_put", {x, indices, elements_of(x, values, "index_put", where), accumulate}, where);
 }
-Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
-  return call1("index_add", {x, Expr(dim), index, source}, where);
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, const Operand& alpha, Where where) {
+  return call1("index_add", {x, Expr(dim), index, source, factor("index_add", "alpha", alpha)}, where);
 }
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
   return call1("index_copy", {x, Expr(dim), index, source}, where);

@@ -277,6 +277,10 @@ Tensor celu(const Tensor& self, const Operand& alpha, Where where) {
 Tensor threshold(const Tensor& self, const Operand& threshold, const Operand& value, Where where) {
   return call1("threshold", {self, number("threshold", "threshold", threshold), number("threshold", "value", value)}, where);
 }
+Tensor gelu_backward(const Operand& grad_output, const Operand& self, Word approximate, Where where) {
+  need_tensor("gelu_backward", grad_output, self);
+  return call1("gelu_backward", {argument(grad_output), argument(self), std::string(approximate)}, where);
+}
 Tensor softshrink(const Tensor& self, const Operand& lambd, Where where) {
   return call1("softshrink", {self, number("softshrink", "lambd", lambd)}, where);
 }
@@ -892,6 +896,9 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 }
 Tensor multi_margin_loss(const Tensor& self, const Tensor& target, const Operand& p, const Operand& margin, const Tensor& weight, Reduction reduction, Where where) {
   return call1("multi_margin_loss", {self, target, number("multi_margin_loss", "p", p), number("multi_margin_loss", "margin", margin), maybe(weight), Expr(reduction.number("multi_margin_loss", where))}, where);
+}
+Tensor multilabel_margin_loss(const Tensor& self, const Tensor& target, Reduction reduction, Where where) {
+  return call1("multilabel_margin_loss", {self, target, Expr(reduction.number("multilabel_margin_loss", where))}, where);
 }
 Tensor binary_cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight, Reduction reduction, Where where) {
   return call1("binary_cross_entropy", {self, target, maybe(weight), Expr(reduction.number("binary_cross_entropy", where))}, where);
@@ -1996,9 +2003,6 @@ Tensor sign_(const Tensor& self, Where where) {
 Tensor sgn_(const Tensor& self, Where where) {
   return call1("sgn_", {self}, where);
 }
-Tensor positive_(const Tensor& self, Where where) {
-  return call1("positive_", {self}, where);
-}
 Tensor square_(const Tensor& self, Where where) {
   return call1("square_", {self}, where);
 }
@@ -2326,29 +2330,8 @@ Tensor addr_(const Tensor& self, const Tensor& vec1, const Tensor& vec2, const O
 Tensor renorm_(const Tensor& self, const Operand& p, int64_t dim, const Operand& maxnorm, Where where) {
   return call1("renorm_", {self, number("renorm_", "p", p), Expr(dim), number("renorm_", "maxnorm", maxnorm)}, where);
 }
-Tensor conj_(const Tensor& self, Where where) {
-  return call1("conj_", {self}, where);
-}
 Tensor conj_physical_(const Tensor& self, Where where) {
   return call1("conj_physical_", {self}, where);
-}
-Tensor resolve_conj_(const Tensor& self, Where where) {
-  return call1("resolve_conj_", {self}, where);
-}
-Tensor resolve_neg_(const Tensor& self, Where where) {
-  return call1("resolve_neg_", {self}, where);
-}
-Tensor rand_like_(const Tensor& self, std::optional<DType> dtype, std::optional<bool> pin_memory, Where where) {
-  return call1("rand_like_", {self, optional(dtype), std::monostate{}, std::monostate{}, optional(pin_memory), std::monostate{}}, where);
-}
-Tensor randn_like_(const Tensor& self, std::optional<DType> dtype, std::optional<bool> pin_memory, Where where) {
-  return call1("randn_like_", {self, optional(dtype), std::monostate{}, std::monostate{}, optional(pin_memory), std::monostate{}}, where);
-}
-Tensor randint_like_(const Tensor& self, const SymInt& high, std::optional<DType> dtype, std::optional<bool> pin_memory, Where where) {
-  return call1("randint_like_", {self, high.expr(), optional(dtype), std::monostate{}, std::monostate{}, optional(pin_memory), std::monostate{}}, where);
-}
-Tensor randint_like_(const Tensor& self, const SymInt& low, const SymInt& high, std::optional<DType> dtype, std::optional<bool> pin_memory, Where where) {
-  return call1("randint_like_.low_dtype", {self, low.expr(), high.expr(), optional(dtype), std::monostate{}, std::monostate{}, optional(pin_memory), std::monostate{}}, where);
 }
 Tensor random_(const Tensor& self, const SymInt& from, const std::optional<SymInt>& to, Where where) {
   return call1("random_.from", {self, from.expr(), optional(to), std::monostate{}}, where);
@@ -2365,9 +2348,6 @@ Tensor bernoulli_(const Tensor& self, const Tensor& p, Where where) {
 Tensor normal_(const Tensor& self, double mean, double std, Where where) {
   return call1("normal_", {self, mean, std, std::monostate{}}, where);
 }
-Tensor normal_functional_(const Tensor& self, double mean, double std, Where where) {
-  return call1("normal_functional_", {self, mean, std, std::monostate{}}, where);
-}
 Tensor log_normal_(const Tensor& self, double mean, double std, Where where) {
   return call1("log_normal_", {self, mean, std, std::monostate{}}, where);
 }
@@ -2382,9 +2362,6 @@ Tensor cauchy_(const Tensor& self, double median, double sigma, Where where) {
 }
 Tensor geometric_(const Tensor& self, double p, Where where) {
   return call1("geometric_", {self, p, std::monostate{}}, where);
-}
-Tensor multinomial_(const Tensor& self, const SymInt& num_samples, bool replacement, Where where) {
-  return call1("multinomial_", {self, num_samples.expr(), replacement, std::monostate{}}, where);
 }
 Tensor dropout_(const Tensor& self, double p, bool train, Where where) {
   return call1("dropout_", {self, p, train}, where);

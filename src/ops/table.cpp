@@ -1,5 +1,7 @@
 #include "ops/table.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/text.h"
 #include "ops/custom.h"
@@ -94,6 +96,66 @@ Op& Table::primitive(std::string_view schema, Meta meta, Kernel kernel) {
   return op;
 }
 
+namespace {
+
+// Operations that are no formulas and that ATen has in place.
+constexpr std::string_view kWritten[] = {"add",
+                                         "sub",
+                                         "subtract",
+                                         "mul",
+                                         "multiply",
+                                         "div",
+                                         "divide",
+                                         "true_divide",
+                                         "float_power",
+                                         "ldexp",
+                                         "resize",
+                                         "copy",
+                                         "cumsum",
+                                         "cumprod",
+                                         "index_put",
+                                         "index_copy",
+                                         "index_add",
+                                         "index_fill",
+                                         "put",
+                                         "masked_scatter",
+                                         "_index_put_impl",
+                                         "tril",
+                                         "triu",
+                                         "scatter",
+                                         "scatter_add",
+                                         "index_reduce",
+                                         "scatter_reduce",
+                                         "embedding_renorm",
+                                         "addmm",
+                                         "baddbmm",
+                                         "addbmm",
+                                         "addmv",
+                                         "addr",
+                                         "renorm",
+                                         "conj_physical",
+                                         "random",
+                                         "bernoulli",
+                                         "normal",
+                                         "log_normal",
+                                         "uniform",
+                                         "exponential",
+                                         "cauchy",
+                                         "geometric",
+                                         "dropout",
+                                         "feature_dropout",
+                                         "rrelu",
+                                         "alpha_dropout",
+                                         "feature_alpha_dropout"};
+
+// Whether the result has the sizes and the dtype of the first operand by rule, so that it can be written there.
+bool fits_first_operand(const Op& op) {
+  const std::string_view base = std::string_view(op.name).substr(0, op.name.find('.'));
+  return op.formula || std::find(std::begin(kWritten), std::end(kWritten), base) != std::end(kWritten);
+}
+
+}  // namespace
+
 void Table::derive_inplace() {
   auto add_inplace = [&](const std::string& name, const Op& functional) {
     Op copy = functional;
@@ -107,8 +169,9 @@ void Table::derive_inplace() {
   size_t n = rows_.size();
   for (size_t i = 0; i < n; ++i) {
     const Op& op = rows_[i];
-    if (!space_of(op.name).empty() || op.index_map || op.schema.params.empty() || op.schema.params[0].type != ParamType::Tensor ||
-        op.schema.params[0].list || op.schema.returns.size() != 1 || op.schema.find("self") > 0)  // gradients by self, which ATen has not
+    if (!fits_first_operand(op) || !space_of(op.name).empty() || op.schema.params.empty() ||
+        op.schema.params[0].type != ParamType::Tensor || op.schema.params[0].list || op.schema.returns.size() != 1 ||
+        op.schema.find("self") > 0)  // gradients by self, which ATen has not
       continue;
     size_t dot = op.name.find('.');
     std::string name = op.name.substr(0, dot) + "_" + (dot == std::string::npos ? "" : op.name.substr(dot));

@@ -1,6 +1,7 @@
 // Tensors as text.
 #include <algorithm>
 #include <complex>
+#include <limits>
 #include <ostream>
 
 #include "base/check.h"
@@ -16,16 +17,23 @@ std::string type_text(const Tensor& t) {
   return out + (t.device().is_cuda() ? "] on " + to_string(t.device()) : "]");
 }
 
+// The sign of a NaN means nothing, and machines differ about it.
+template <class T>
+T unsigned_nan(T value) {
+  return value == value ? value : std::numeric_limits<T>::quiet_NaN();
+}
+
 // The texts of elements, row by row.
 std::vector<std::string> element_texts(const Tensor& t) {
   const ElementReader::Scope for_people(nullptr);
   std::vector<std::string> texts;
   const auto write = [&](const auto& values, const char* format) {
     texts.reserve(values.size());
-    for (const auto value : values) texts.push_back(fmt::format(fmt::runtime(format), value));
+    for (const auto value : values) texts.push_back(fmt::format(fmt::runtime(format), unsigned_nan(value)));
   };
   if (is_complex(t.dtype())) {
-    for (const auto& z : t.to_vector<std::complex<double>>()) texts.push_back(fmt::format("{:g}{:+g}i", z.real(), z.imag()));
+    for (const auto& z : t.to_vector<std::complex<double>>())
+      texts.push_back(fmt::format("{:g}{:+g}i", unsigned_nan(z.real()), unsigned_nan(z.imag())));
   } else if (is_float(t.dtype())) {
     write(t.to_vector<double>(), "{:g}");
   } else if (t.dtype() == DType::U64) {

@@ -111,6 +111,7 @@ void add_losses(const Add& add) {
     const Expr r(reduction);
     for (const char* op : {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}) add(op, {x, y, r});
     for (const double p : {1.0, 2.0}) add("multi_margin_loss", {x, classes, p, 0.3, weight, r});
+    add("multilabel_margin_loss", {x, integers({4, 5}, {1, 4, -1, 0, 0, 2, -1, 0, 1, 0, -1, 0, 0, 0, 0, 0, 1, 2, 3, 4}), r});
     add("binary_cross_entropy", {p, t, floats({4, 5}, 0.5, 2), r});
     add("binary_cross_entropy_with_logits", {p, t, floats({4, 5}, 0.5, 2), weight, r});
     for (const Expr& ignored : {Expr(-100), Expr(1)}) {
@@ -281,6 +282,7 @@ std::vector<Sample> samples() {
   add("clamp", {x, -1.0, 1.0});
   for (const char* op : {"sin", "cos", "tanh", "exp", "sigmoid", "atan", "erf", "gelu"}) add(op, {x});
   for (const char* op : {"log", "sqrt", "rsqrt", "lgamma"}) add(op, {floats({3, 4}, 0.5, 2)});
+  for (const char* approximate : {"none", "tanh"}) add("gelu_backward", {m, floats({4}), std::string(approximate)});
   add("logit_backward", {m, floats({4}, 0.2, 0.8)});
   add("logit_backward", {m, Tensor::of({0.1, 0.3, 0.6, 1.2}, {4}, DType::F64), 0.25});
   add("pow.Tensor_Scalar", {floats({3, 4}, 0.5, 2), 2.5});

@@ -47,8 +47,10 @@ TEST(Options, UnknownNameOffersTheNearest) {
 }
 
 TEST(Options, BadValuesSayWhatIsExpected) {
-  EXPECT_NE(message_of("cache", "maybe").find("option cache: \"maybe\" is not a bool; expected 1/true/on/yes or 0/false/off/no (1: "),
+  EXPECT_NE(message_of("cache", "maybe")
+                .find("option cache: \"maybe\" is not a bool; expected 1/true/on/yes or 0/false/off/no (the default is 1; 1: "),
             std::string::npos);
+  EXPECT_NE(message_of("verify_passes", "maybe").find("(the default is 0; 1: "), std::string::npos);
   EXPECT_NE(message_of("compile_debug", "/tmp/x").find("into debug_dir"), std::string::npos) << "the option that takes the folder";
   for (const char* bad : {"", "-1", "12x", "99999999999999999999", " 1"})
     EXPECT_NE(message_of("threads", bad).find("expected an integer from 0 to 1024"), std::string::npos) << bad;

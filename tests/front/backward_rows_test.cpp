@@ -5,11 +5,13 @@
 #include <cmath>
 #include <functional>
 #include <random>
+#include <set>
 
 #include "errors.h"
 #include "ops/table.h"
 #include "toroid/compile.h"
 #include "toroid/ops.h"
+#include "toroid/random.h"
 
 namespace toroid::backward_rows {
 namespace {
@@ -40,6 +42,7 @@ std::pair<double, double> slopes(const Case& c) {
   const auto run = [&](double step, const Tensor& direction) {
     CallArgs args = c.args;
     args[c.by] = x + direction * step;
+    toroid::manual_seed(3);  // the same mask of a dropout each time
     return call(c.forward, args);
   };
   const Tensor direction = drawn(x.sizes(), 1);
@@ -107,6 +110,7 @@ std::vector<Case> cases() {
   out.push_back({"adaptive_max_pool3d", {volume, Sizes{3, 2, 3}}, 0, "adaptive_max_pool3d_backward", by_indices(volume)});
   same("logit", {drawn({3, 4}, 17, 0.05, 0.95), Arg<Tensor>()});
   same("logit", {drawn({3, 4}, 18, -0.2, 1.2), 0.25});
+  for (const char* approximate : {"none", "tanh"}) same("gelu", {drawn({3, 4}, 19, -4, 4), std::string(approximate)});
   same("replication_pad1d", {line, Sizes{2, 3}});
   same("replication_pad2d", {image, Sizes{1, 2, 0, 3}});
   same("replication_pad3d", {volume, Sizes{1, 0, 2, 1, 1, 3}});
@@ -141,6 +145,32 @@ std::vector<Case> cases() {
                      return CallArgs{g, a, b, p, results[0]};
                    }});
   }
+  for (const bool ceil : {false, true}) {
+    const CallArgs flat{image, Sizes{3, 2}, Sizes{2, 1}, Sizes{1, 0}, Sizes{1, 2}, ceil};
+    const CallArgs deep{volume, Sizes{2, 3, 2}, Sizes{2, 2, 1}, Sizes{1, 1, 0}, Sizes{2, 1, 1}, ceil};
+    for (const auto& [name, args] : {std::pair("max_pool2d_with_indices", flat), std::pair("max_pool3d_with_indices", deep)})
+      out.push_back({name, args, 0, std::string(name) + "_backward", [args](const Tensor& g, const auto& results) {
+                       CallArgs given = followed_by(args)(g, results);
+                       given.push_back(results[1]);
+                       return given;
+                     }});
+  }
+  out.push_back({"native_dropout", {drawn({5, 7}, 20), 0.25, true}, 0, "native_dropout_backward", [](const Tensor& g, const auto& results) {
+                   return CallArgs{g, results[1], 1 / 0.75};
+                 }});
+  for (const bool causal : {false, true})
+    for (size_t by = 0; by < 3; ++by) {
+      const CallArgs qkv{drawn({2, 2, 3, 4}, 21), drawn({2, 2, 5, 4}, 22), drawn({2, 2, 5, 4}, 23)};
+      const Arg<Tensor> mask = causal ? Arg<Tensor>() : drawn({3, 5}, 24);
+      out.push_back({"_scaled_dot_product_flash_attention_for_cpu",
+                     {qkv[0], qkv[1], qkv[2], 0.0, causal, mask, 0.7},
+                     by,
+                     "_scaled_dot_product_flash_attention_for_cpu_backward",
+                     [=](const Tensor& g, const auto& results) {
+                       return CallArgs{g, qkv[0], qkv[1], qkv[2], results[0], results[1], 0.0, causal, mask, 0.7};
+                     },
+                     by});
+    }
   const Tensor rows = drawn({6, 2}, 17), lengths = Tensor::of({1, 3, 2}, {3}, DType::I64);
   for (const char* reduce : {"sum", "mean", "max", "min", "prod"}) {
     const auto given = [=](const Tensor& g, const auto& results) {
@@ -156,6 +186,14 @@ TEST(BackwardRows, AreTheGradientsOfWhatTheyBelongTo) {
     const auto [difference, found] = slopes(c);
     EXPECT_NEAR(found, difference, 1e-6 * std::max(1.0, std::abs(difference))) << c.backward << " by argument " << c.by;
   }
+}
+
+TEST(BackwardRows, EachIsComparedWithWhatItBelongsTo) {
+  std::set<std::string> compared;
+  for (const Case& c : cases()) compared.insert(c.backward);
+  for (const ops::Op& row : ops::table().rows())
+    EXPECT_EQ(row.name.find("_backward") != std::string::npos, compared.count(row.name) > 0)
+        << row.name << " has no case, and nothing else demands its values";
 }
 
 // One tensor in two places is two operands.

@@ -117,6 +117,15 @@ TEST(CompiledFunction, GuardsNumbersAndTexts) {
                                       "argument 4: was \"none\", is \"tanh\""}));
 }
 
+TEST(CompiledFunction, RecompilesSayWhatDiffersFromTheNearestVariant) {
+  auto f = compile([](const Tensor& x) { return x * 2; });
+  for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{3, 4}, {0, 4}, {3, 1}}) f(Tensor::full(sizes, 1));
+  f(Tensor::full({3, 4}, 1, DType::F64));
+  EXPECT_EQ(f.report().recompile_reasons,
+            (std::vector<std::string>{"input 0: size of dimension 0 was 3, is 0", "input 0: size of dimension 1 was 4, is 1",
+                                      "input 0: dtype was f32, is f64"}));
+}
+
 TEST(CompiledFunction, ListsTuplesAndNoResult) {
   auto f = compile([](const std::vector<Tensor>& xs) { return std::tuple(xs[0] + xs[1], xs[0] - xs[1]); }, by_reference());
   auto [sum, difference] = f(std::vector<Tensor>{counting({2}), counting({2})});

@@ -133,6 +133,7 @@ TEST(Functions, EachRuns) {
   RUNS(scatter_add(m, 0, zeros({1, 5}, DType::I64), m))
   RUNS(index_put(m, {i}, rand({2, 5})))
   RUNS(index_add(m, 0, i, rand({2, 5})))
+  RUNS(index_add(m, 0, i, rand({2, 5}), -0.5))
   RUNS(index_copy(m, 0, i, rand({2, 5})))
   RUNS(nonzero(m))
   RUNS(one_hot(i, 3))
@@ -170,6 +171,7 @@ TEST(Functions, EachRuns) {
   RUNS(index_put_(c, {i}, rand({2, 5})))
   RUNS(index_copy_(c, 0, i, rand({2, 5})))
   RUNS(index_add_(c, 0, i, rand({2, 5})))
+  RUNS(index_add_(c, 0, i, rand({2, 5}), 2))
   RUNS(scatter_add_(c, 0, zeros({1, 5}, DType::I64), m))
   c += 1;
   c *= m;

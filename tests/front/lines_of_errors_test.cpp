@@ -17,6 +17,13 @@ struct Mistake {
   std::function<void()> make;
 };
 
+void expect_lines(const std::vector<Mistake>& mistakes) {
+  for (auto& m : mistakes) {
+    const std::string what = test::user_error(m.make);
+    EXPECT_TRUE(test::contains(what, fmt::format("lines_of_errors_test.cpp:{}", m.line))) << m.name << ": " << what;
+  }
+}
+
 TEST(LinesOfErrors, OfWhatIsNoOperation) {
   const Tensor x = Tensor::full({2, 3}, 1);
   Tensor ints = Tensor::full({2}, 1, DType::I64), leaf = Tensor::full({3}, 1), none;
@@ -41,10 +48,25 @@ TEST(LinesOfErrors, OfWhatIsNoOperation) {
       {"cotangents", __LINE__, [&] { vjp([&] { return std::vector{x * 2}; }, std::span(&x, 1), std::span(&x, 0)); }},
       {"a layer", __LINE__, [&] { layer(x); }},
   };
-  for (auto& m : mistakes) {
-    const std::string what = test::user_error(m.make);
-    EXPECT_TRUE(test::contains(what, fmt::format("lines_of_errors_test.cpp:{}", m.line))) << m.name << ": " << what;
-  }
+  expect_lines(mistakes);
+}
+
+// Of a number the operand knows its line.
+TEST(LinesOfErrors, OfATensorWhereANumberBelongs) {
+  const Tensor x = Tensor::full({2, 2}, 1), i = Tensor::full({2}, 0, DType::I64), number = Tensor::full({}, 2);
+  expect_lines({
+      {"elu", __LINE__, [&] { elu(x, number); }},
+      {"hardtanh", __LINE__, [&] { hardtanh(x, number, 2); }},
+      {"softplus", __LINE__, [&] { softplus(x, 1, number); }},
+      {"celu", __LINE__, [&] { celu(x, number); }},
+      {"threshold", __LINE__, [&] { threshold(x, 0, number); }},
+      {"addmm", __LINE__, [&] { addmm(x, x, x, number); }},
+      {"addcmul", __LINE__, [&] { addcmul(x, x, x, number); }},
+      {"index_add", __LINE__, [&] { index_add(x, 0, i, x, number); }},
+      {"index_add_", __LINE__, [&] { index_add_(to(x, DType::F64), 0, i, x, number); }},
+      {"multi_margin_loss", __LINE__, [&] { multi_margin_loss(x, i, number); }},
+      {"only numbers", __LINE__, [&] { fmax(1, 2); }},
+  });
 }
 
 }  // namespace

@@ -103,6 +103,10 @@ const std::vector<Case>& attentions() {
 
 const std::vector<Case>& reductions() {
   static const std::vector<Case> list = {
+      {"largest of a softmax, no rows", {{"a", {0, 4}}}, [](const Tensors& x) { return on("amax", {on("softmax.int", {x[0], Expr(1)}), dims({1})}); }, {0}},
+      {"multilabel_margin_loss, no rows", {{"a", {0, 3}}, {"i", {0, 3}}}, [](const Tensors& x) { return on("multilabel_margin_loss", {x[0], x[1], Expr(0)}); }, {0}},
+      {"multilabel_margin_loss, no rows, mean", {{"a", {0, 3}}, {"i", {0, 3}}}, [](const Tensors& x) { return on("multilabel_margin_loss", {x[0], x[1], Expr(1)}); }, {}, kNan},
+      {"gelu_backward, no rows", {{"a", {0, 3}}, {"b", {0, 3}}}, [](const Tensors& x) { return on("gelu_backward", {x[0], x[1]}); }, {0, 3}},
       {"sum", {{"a", {3, 0}}}, [](const Tensors& x) { return on("sum.dim_IntList", {x[0], dims({1})}); }, {3}, 0},
       {"mean", {{"a", {3, 0}}}, [](const Tensors& x) { return on("mean.dim", {x[0], dims({1}), true}); }, {3, 1}, kNan, true},
       {"mean of all", {{"a", {0}}}, [](const Tensors& x) { return on("mean", {x[0]}); }, {}, kNan, true},

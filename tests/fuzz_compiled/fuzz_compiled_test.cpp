@@ -11,23 +11,13 @@
 
 #include "base/options.h"
 #include "fuzz_compiled/differential.h"
+#include "fuzz_compiled/drawn_graphs.h"
 #include "fuzz_compiled/from_environment.h"
 #include "fuzz_compiled/minimise.h"
 #include "graph/random_graph.h"
 
 namespace toroid::fuzz {
 namespace {
-
-graph::RandomGraphOptions options_of(uint64_t seed) {
-  graph::RandomGraphOptions o;
-  o.nodes = 4 + static_cast<int>(seed % 17);
-  o.in_place = seed % 3 != 1;
-  o.control_flow = seed % 9 == 1;
-  o.dynamic_sizes = seed % 4 == 2;
-  o.mixed_dtypes = seed % 5 != 3;
-  o.degenerate = seed % 7 == 4 || test::from_environment("TOROID_FUZZ_DEGENERATE", 0) != 0;
-  return o;
-}
 
 struct Report {
   std::atomic<int> graphs{0}, refused{0};

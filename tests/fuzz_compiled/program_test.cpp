@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "fuzz_compiled/drawn_graphs.h"
 #include "fuzz_compiled/from_environment.h"
 #include "fuzz_compiled/program_steps.h"
 #include "graph/random_graph.h"
@@ -14,14 +15,6 @@
 
 namespace toroid {
 namespace {
-
-graph::RandomGraphOptions options_of(uint64_t seed) {
-  return {.nodes = 4 + static_cast<int>(seed % 13),
-          .dynamic_sizes = seed % 4 != 0,
-          .in_place = seed % 3 != 1,  // the oracle of aliasing runs no control flow
-          .control_flow = seed % 6 == 1,
-          .degenerate = seed % 7 == 4};
-}
 
 compiler::Setup setup_of(uint64_t seed, const device::cuda::GpuInfo* gpu) {
   compiler::Setup setup;
@@ -33,11 +26,11 @@ compiler::Setup setup_of(uint64_t seed, const device::cuda::GpuInfo* gpu) {
 
 void check(const device::cuda::GpuInfo* gpu) {
   const uint64_t count = test::from_environment("TOROID_FUZZ_PROGRAMS", 400),
-                 first = test::from_environment("TOROID_FUZZ_SEED", gpu ? 1001 : 1);
+                 first = test::from_environment("TOROID_FUZZ_SEED", gpu ? fuzz::kFirstOfGpus : 1);
   uint64_t refused = 0;
   int failures = 0;
   for (uint64_t seed = first; seed < first + count && failures < 10; ++seed) {
-    const auto g = graph::random_graph(seed, options_of(seed));
+    const auto g = graph::random_graph(seed, fuzz::options_of_program(seed));
     test::ProgramCheck check(*g, graph::random_inputs(*g, seed, seed % 3 == 0), setup_of(seed, gpu), gpu);
     const std::string fault = check.fault({.interprets_each = true, .kernels = seed % 8 == 0});
     EXPECT_EQ(fault, "") << "seed " << seed << "\n" << graph::to_string(*g);

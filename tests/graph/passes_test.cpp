@@ -375,6 +375,95 @@ TEST(FoldPadding, OtherPaddingStays) {
   EXPECT_EQ(run("fold_padding", *parse(text)), nullptr) << "others read it";
 }
 
+// A softmax of [2, 3] along dimension 1, and its largest elements; the text in place of the last dimensions, the operations and dtypes.
+std::string largest(const char* folded = "dim=[1]", const char* result = "2", const char* size = "3",
+                    const char* sum = "dim=[1], keepdim=true", const char* subtracted = "%m", const char* dtype = "f32",
+                    const char* symbols = "") {
+  return fmt::format(R"(graph "t"(%x: {5}[2, {2}], %z: {5}[2, 1]) {6} {{
+    %m: {5}[2, 1] = amax(%x, dim=[1], keepdim=true, or_lowest=true)
+    %s: {5}[2, {2}] = sub.Tensor(%x, {4})
+    %e: {5}[2, {2}] = exp(%s)
+    %t: {5}[2, 1] = sum.dim_IntList(%e, {3})
+    %p: {5}[2, {2}] = div.Tensor(%e, %t)
+    %l: {5}[{1}] = amax(%p, {0})
+    return %l
+  }})",
+                     folded, result, size, sum, subtracted, dtype, symbols);
+}
+
+TEST(LargestProbability, IsTheInverseOfTheSum) {
+  auto g = parse(largest());
+  std::vector<std::string> said;
+  const test::LogScope lines([&](Artifact, std::string_view line) { said.emplace_back(line); });
+  std::unique_ptr<Graph> after;
+  {
+    const ScopedOption logs("logs", "graph");
+    after = run("largest_probability", *g);
+  }
+  EXPECT_EQ(said, (std::vector<std::string>{"largest_probability: l is 1 / t"}));
+  after = run("dce", *after);
+  EXPECT_EQ(body(*after), R"(m = amax %x [1] true true
+s = sub.Tensor %x %m 1
+e = exp %s
+t = sum.dim_IntList %e [1] true none
+reciprocal = reciprocal %t
+squeeze = squeeze.dims %reciprocal [1]
+return squeeze)");
+  EXPECT_EQ(run("largest_probability", *after), nullptr);
+  const double inf = INFINITY, nan = NAN;
+  for (const auto& x : {std::vector<double>{-1, 2, 0.5, 7, 7, 7}, {inf, 1, 2, -inf, 0, -inf}, {-inf, -inf, -inf, nan, 1, 0}}) {
+    const std::vector<Tensor> in = {Tensor::of(x, std::vector<int64_t>{2, 3}), Tensor::of({0, 0}, {2, 1})};
+    const Tensor before = interpret(*g, in)[0], now = interpret(*after, in)[0];
+    EXPECT_EQ(to_string(now), to_string(before));
+  }
+  EXPECT_NE(run("largest_probability", *parse(largest("dim=[-1], keepdim=true", "2, 1"))), nullptr);
+  EXPECT_NE(run("largest_probability", *parse(largest("dim=[1]", "2", "s0", "dim=[1], keepdim=true", "%m", "f32", "symbols(s0 in 1..9)"))),
+            nullptr);
+}
+
+TEST(LargestProbability, OfANumberIsOne) {
+  auto g = parse(R"(graph "t"(%x: f32[]) {
+    %m: f32[] = amax(%x, dim=[0], keepdim=true)
+    %s: f32[] = sub.Tensor(%x, %m)
+    %e: f32[] = exp(%s)
+    %t: f32[] = sum.dim_IntList(%e, dim=[0], keepdim=true)
+    %p: f32[] = div.Tensor(%e, %t)
+    %l: f32[] = amax(%p, dim=[-1])
+    return %l
+  })");
+  const std::vector<Tensor> in = {Tensor::of({3}, {})};
+  EXPECT_EQ(interpret(*run("largest_probability", *g), in)[0].item(), 1);
+}
+
+TEST(LargestProbability, OfOtherQuotientsIsFoundAmongAll) {
+  EXPECT_EQ(run("largest_probability", *parse(largest("dim=[0]", "3"))), nullptr) << "of columns";
+  EXPECT_EQ(run("largest_probability", *parse(largest("dim=[]", ""))), nullptr) << "of all rows";
+  EXPECT_EQ(run("largest_probability", *parse(largest("dim=[1]", "2", "3", "dim=[1], keepdim=true", "%z"))), nullptr) << "of other numbers";
+  EXPECT_EQ(run("largest_probability", *parse(largest("dim=[1]", "2", "3", "dim=[1], keepdim=true", "%m, alpha=2"))), nullptr);
+  EXPECT_EQ(run("largest_probability", *parse(largest("dim=[1]", "2", "s0", "dim=[1], keepdim=true", "%m", "f32", "symbols(s0 in 0..9)"))),
+            nullptr)
+      << "where there may be none, amax says so";
+  std::string compared = largest();
+  compared.replace(compared.find("return %l"), 9, "return %l, %p");
+  EXPECT_EQ(run("largest_probability", *parse(compared)), nullptr) << "whoever asks which is the largest wants the same bits";
+  compared.replace(compared.find("return %l, %p"), 13, "%a: i64[2] = argmax(%p, dim=1)\n    return %l, %a");
+  EXPECT_NE(run("largest_probability", *parse(compared)), nullptr);
+  std::string twice = largest();  // the same quotients a second time, compared with the largest of the first ones
+  twice.replace(
+      twice.find("return %l"), 9,
+      "%q: f32[2, 3] = div.Tensor(%e, %t)\n    %u: f32[2, 1] = unsqueeze(%l, 1)\n    %c: bool[2, 3] = eq.Tensor(%q, %u)\n    return %c");
+  EXPECT_EQ(run("largest_probability", *run("cse", *parse(twice))), nullptr);
+  const auto after = run_passes(parse(twice), pipeline(kInference));
+  EXPECT_NE(body(*after).find("div.Tensor %e %t"), std::string::npos) << "in the order of the table, too\n" << body(*after);
+  EXPECT_EQ(body(*after).find("reciprocal"), std::string::npos);
+  std::string wide = largest();
+  const std::string sum = "%t: f32[2, 1] = sum.dim_IntList(%e, dim=[1], keepdim=true)";
+  wide.replace(wide.find(sum), sum.size(), "%t: f64[2, 1] = sum.dim_IntList(%e, dim=[1], keepdim=true, dtype=f64)");
+  wide.replace(wide.find("%p: f32"), 7, "%p: f64");
+  wide.replace(wide.find("%l: f32"), 7, "%l: f64");
+  EXPECT_EQ(run("largest_probability", *parse(wide)), nullptr) << "exponentials are rounded to another dtype than their sum";
+}
+
 TEST(StoreWeights, OfProductsAndConvolutionsAlone) {
   auto g = parse(R"(graph "t"(%x: f32[1, 2, 3, 3], %y: f32[4, 2]) {
     %w: f32[4, 2, 1, 1] = full([4, 2, 1, 1], fill_value=3.0)

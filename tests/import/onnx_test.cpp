@@ -90,6 +90,18 @@ TEST(Onnx, ContentsThatSizesFollowFromArePinned) {
   EXPECT_TRUE(refuses([&] { graph::interpret(*program, inputs); }, "\"shape\" has other contents"));
 }
 
+// Draws of classes of which each row has one that is possible.
+TEST(Onnx, MultinomialDrawsByLogarithms) {
+  GraphParts g;
+  g.inputs = {value_info("x", {"batch", "3"})};
+  g.outputs = {value_info("y", {"batch", "4"}, 7)};
+  g.nodes = {node("Multinomial", {"x"}, {"y"}, {int_attribute("sample_size", 4), int_attribute("dtype", 7)})};
+  const auto loaded = load(g.model(17));
+  EXPECT_EQ(to_string(loaded->outputs[0].value->type), "i64[batch, 4]");
+  const Tensor x = Tensor::of({-200, 5, -300, -4, -200, -200}, {2, 3});
+  EXPECT_EQ(graph::interpret(*loaded, std::span(&x, 1))[0].to_vector(), (std::vector<double>{1, 1, 1, 1, 0, 0, 0, 0}));
+}
+
 // local::Twice(x) = x + x, called by a function that is called by the graph.
 TEST(Onnx, FunctionsAreWrittenOut) {
   auto function = [](const std::string& name, const Message& body) {

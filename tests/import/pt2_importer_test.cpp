@@ -225,6 +225,23 @@ TEST(Pt2Importer, TakesScalarProductsAndLogitBackward) {
   EXPECT_NEAR(graph::interpret(*p.load(), std::span(&x, 1))[0].item(), 0.8225, 1e-6);
 }
 
+TEST(Pt2Importer, TakesGeluBackwardAndMultilabelMarginLoss) {
+  const Tensor x = Tensor::of({-2, 0, 0.5}, {3});
+  Program p = scaled();
+  p.nodes =
+      node("gelu_backward.default",
+           arg("grad_output", tensor_arg("x")) + "," + arg("self", tensor_arg("x")) + "," + arg("approximate", R"({"as_string":"tanh"})"),
+           tensor_arg("y"));
+  expect_near(graph::interpret(*p.load(), std::span(&x, 1))[0], Tensor::of({0.17219851, 0, 0.43368495}, {3}));
+  p.nodes = node("_to_copy.default", arg("self", tensor_arg("x")) + "," + arg("dtype", R"({"as_scalar_type":5})"), tensor_arg("t")) + "," +
+            node("multilabel_margin_loss.default",
+                 arg("self", tensor_arg("x")) + "," + arg("target", tensor_arg("t")) + "," + arg("reduction", R"({"as_int":1})"),
+                 tensor_arg("y"));
+  p.values = R"("x":)" + meta(int_size(3), 1) + R"(,"t":)" + meta(int_size(3), 1, 5) + R"(,"y":)" + meta("", 0);
+  const Tensor scores = Tensor::of({1, 0.25, -1}, {3});  // wanted: classes 1 and 0
+  EXPECT_NEAR(graph::interpret(*p.load(), std::span(&scores, 1))[0].item(), 0, 1e-6);
+}
+
 TEST(Pt2Importer, ListsAllUnknownOperationsWithNearNames) {
   Program p = scaled();
   p.nodes = node("mull.Tensor", arg("self", tensor_arg("x")), tensor_arg("a")) + "," +

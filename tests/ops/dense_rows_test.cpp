@@ -257,6 +257,30 @@ TEST_F(DenseRows, MultiMarginLossAgreesWithPyTorch) {
   EXPECT_THROW(loss(1, 1, Tensor::of({1, 2}, {2}), none), UserError);
 }
 
+// PyTorch's values.
+TEST_F(DenseRows, MultilabelMarginLossAgreesWithPyTorch) {
+  const Tensor x = Tensor::of({0.1, 0.2, 0.4, 0.8, 1, -1, 0.5, 2}, {2, 4}), t = Tensor::of({3, 0, -1, 1, 1, 1, 2, -1}, {2, 4}, DType::I64);
+  const Expr none = 0, mean = 1, sum = 2;
+  const auto loss = [](const Tensor& x, const Tensor& t, const Expr& reduction) {
+    return call1("multilabel_margin_loss", {x, t, reduction});
+  };
+  expect_values(loss(x, t, none), {2}, {0.85, 4.5});
+  expect_values(loss(x, t, mean), {}, {2.675});
+  expect_values(loss(x, t, sum), {}, {5.35});
+  expect_values(loss(Tensor::of({0.1, 0.2, 0.4, 0.8}, {4}), Tensor::of({3, 0, -1, 1}, {4}, DType::I64), none), {}, {0.85});
+  expect_values(loss(Tensor::of({0.5}, {}), Tensor::of({0}, {}, DType::I64), none), {}, {0});
+  expect_values(loss(Tensor::empty({0, 3}, DType::F32), Tensor::empty({0, 3}, DType::I64), none), {0}, {});
+  expect_values(loss(Tensor::empty({0, 3}, DType::F32), Tensor::empty({0, 3}, DType::I64), sum), {}, {0});
+  EXPECT_EQ(test::user_error([&] {
+              loss(Tensor::empty({2, 0}, DType::F32), Tensor::empty({2, 0}, DType::I64), none);
+            }),
+            "multilabel_margin_loss: there must be a class, there are 0");
+  EXPECT_THROW(loss(x, Tensor::of({3, 0}, {2, 1}, DType::I64), none), UserError);
+  EXPECT_THROW(loss(x, x, none), UserError);
+  EXPECT_THROW(loss(Tensor::empty({1, 2, 2}, DType::F32), Tensor::empty({1, 2, 2}, DType::I64), none), UserError);
+  EXPECT_THROW(loss(x, Tensor::of({0, -1, 4, 0, 0, 0, 0, 0}, {2, 4}, DType::I64), none), UserError) << "behind the end, as in PyTorch";
+}
+
 TEST_F(DenseRows, BagsLeaveThePaddingOut) {
   Tensor table = range({3, 2}), rows = Tensor::of({0, 2, 2, 1}, {4}, DType::I64), starts = Tensor::of({0, 2}, {2}, DType::I64);
   Expr sums = 0;

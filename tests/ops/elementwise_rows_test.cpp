@@ -168,6 +168,20 @@ TEST_F(ElementwiseRows, LogitBackward) {
   EXPECT_EQ(table().find("logit_backward_"), nullptr) << "a row of a gradient by self has no form in place";
 }
 
+// PyTorch's values.
+TEST_F(ElementwiseRows, GeluBackward) {
+  const Tensor x = Tensor::of({-100, -2, -0.5, 0, 0.5, 2, 100}, {7}, DType::F64), g = Tensor::full({7}, -3, DType::F64);
+  const auto expect = [&](const char* approximate, const Values& expected) {
+    const Values got = run("gelu_backward", {g, x, std::string(approximate)});
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12) << approximate << " " << i;
+  };
+  expect("none", {0, 0.2556954032345907, -0.39751462603151133, -1.5, -2.602485373968489, -3.255695403234591, -3});
+  expect("tanh", {0, 0.2582977698708549, -0.39789028939607296, -1.5, -2.6021097106039273, -3.258297769870855, -3});
+  EXPECT_EQ(evaluate(get("gelu_backward"), {Tensor::full({3, 1}, 1), Tensor::full({2}, 1, DType::F16)})[0].dtype(), DType::F32);
+  EXPECT_THROW(run("gelu_backward", {g, x, std::string("sigmoid")}), UserError);
+  EXPECT_EQ(table().find("gelu_backward_"), nullptr) << "a row of a gradient by self has no form in place";
+}
+
 // Against PyTorch's values. The scale is 0.5, and the levels 0 to 3 stand for -0.5 to 1.
 TEST_F(ElementwiseRows, FakeQuantization) {
   const double inf = HUGE_VAL;

@@ -59,10 +59,9 @@ bool is_beside_hand(std::string_view row) {
 // Operations that are no formulas, and that PyTorch has in place nevertheless.
 bool has_inplace(std::string_view name) {
   static const std::set<std::string_view> names = {
-      "addbmm",         "addmm",  "addmv",      "addr",          "baddbmm",  "cumprod",      "cumsum",
-      "tril",           "triu",   "index_fill", "index_reduce",  "scatter",  "put",          "scatter_reduce",
-      "masked_scatter", "renorm", "copy",       "float_power",   "ldexp",    "div",          "divide",
-      "rsub",           "logit",  "conj",       "conj_physical", "positive", "resolve_conj", "resolve_neg"};
+      "addbmm", "addmm",       "addmv",        "addr",    "baddbmm", "cumprod",        "cumsum",         "tril",
+      "triu",   "index_fill",  "index_reduce", "scatter", "put",     "scatter_reduce", "masked_scatter", "renorm",
+      "copy",   "float_power", "ldexp",        "div",     "divide",  "logit",          "conj_physical"};
   return names.count(name) > 0;
 }
 

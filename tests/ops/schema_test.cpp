@@ -6,6 +6,7 @@
 #include <random>
 
 #include "errors.h"
+#include "ops/table.h"
 #include "samples.h"
 #include "toroid/error.h"
 
@@ -95,6 +96,16 @@ TEST(Schema, MutatedSchemasGiveCleanErrors) {
     }
   }
   EXPECT_GT(refused, test::samples(20'000u));
+}
+
+// Results of other sizes or dtypes cannot be written to the operand.
+TEST(Schema, RowsInPlaceGiveWhatTheirOperandHolds) {
+  for (const char* name : {"multinomial_", "multilabel_margin_loss_", "sum_", "softmax_", "mm_", "conv2d_", "zeros_like_", "gather_"})
+    EXPECT_EQ(table().find(name), nullptr) << name;
+  for (const char* name : {"add_.Tensor", "add_.Scalar", "gelu_", "index_add_", "cumsum_", "addmm_", "scatter_.src", "bernoulli_.float"})
+    EXPECT_NE(table().find(name), nullptr) << name;
+  for (const Op& row : table().rows())
+    EXPECT_FALSE(row.inplace_of && (row.reduce || row.index_map || row.schema.returns.size() != 1)) << row.name;
 }
 
 }  // namespace

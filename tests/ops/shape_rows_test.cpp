@@ -118,6 +118,10 @@ TEST_F(ShapeRows, MasksPickAndPut) {
 TEST_F(ShapeRows, AccumulationSeesEveryIndex) {
   Tensor zero = Tensor::full(std::vector<int64_t>{3}, 0), ones = Tensor::full(std::vector<int64_t>{4}, 1);
   EXPECT_EQ(call1("index_add", {zero, n(0), integers({0, 2, 2, 2}), ones}).to_vector(), (Values{1, 0, 3}));
+  EXPECT_EQ(call1("index_add", {zero, n(0), integers({0, 2, 2, 2}), ones, 0.5}).to_vector(), (Values{0.5, 0, 1.5}));
+  const Tensor none = integers({0, 0, 0});
+  EXPECT_EQ(call1("index_add", {none, n(0), integers({1, 1}), integers({4, 5}), n(-2)}).to_vector(), (Values{0, -18, 0}));
+  EXPECT_THROW(call1("index_add", {none, n(0), integers({1, 1}), integers({4, 5}), 0.5}), UserError);
   EXPECT_EQ(call1("scatter_reduce.two", {zero, n(0), integers({0, 1, 1, 0}), counting({4}), std::string("mean"), false}).to_vector(),
             (Values{1.5, 1.5, 0}));
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -166,6 +167,22 @@ TEST(GraphPasses, PaddingIsFoldedWhereTheOptionSaysSo) {
   EXPECT_EQ(nodes({{"fold_padding", "1"}}), 1u);
 }
 
+TEST(GraphPasses, TheLargestProbabilityIsFoldedWhereTheOptionSaysSo) {
+  const auto nodes = [](const std::map<std::string, std::string>& options) {  // of the program, before fusion
+    const char* text = R"(graph "g"(%x: f32[8, 16]) {
+      %p: f32[8, 16] = softmax.int(%x, 1)
+      %y: f32[8] = amax(%p, [1])
+      return %y
+    })";
+    return front::compile_model(graph::parse(text), {.options = options}).report().kernels_unfused;
+  };
+  EXPECT_EQ(nodes({}), 3u);
+  EXPECT_EQ(nodes({{"fold_probabilities", "0"}}), 4u);
+  const ScopedOption off("fold_probabilities", "0");
+  EXPECT_EQ(nodes({}), 4u);
+  EXPECT_EQ(nodes({{"fold_probabilities", "1"}}), 3u);
+}
+
 // What a purpose changes about the one order.
 TEST(GraphPasses, ArePartOfThePipelinesTheyAreFor) {
   const auto names = [](const graph::Purpose& purpose) {
@@ -173,7 +190,7 @@ TEST(GraphPasses, ArePartOfThePipelinesTheyAreFor) {
     for (auto& row : graph::pipeline(purpose)) out.push_back(row.name);
     return out;
   };
-  const Names last = {"explicit_random", "simplify", "constant_fold", "cse", "trim"};
+  const Names last = {"explicit_random", "simplify", "constant_fold", "cse", "largest_probability", "trim"};
   const auto list = [&](Names first, const Names& end) {
     first.insert(first.end(), last.begin(), last.end());
     first.insert(first.end(), end.begin(), end.end());
@@ -196,6 +213,9 @@ TEST(GraphPasses, ArePartOfThePipelinesTheyAreFor) {
                  {"widen_products", "dce"}));
   EXPECT_EQ(names({.templates = true, .padding_apart = true}),
             list({"functionalize", "find_attention", "decompose_keeping_templates", "plain_convolutions"}, {"widen_products", "dce"}));
+  Names without = names(graph::kInference);
+  without.erase(std::find(without.begin(), without.end(), "largest_probability"));
+  EXPECT_EQ(names({.templates = true, .all_probabilities = true}), without);
   EXPECT_EQ(names({.templates = true, .int8 = true}), names(graph::kInference)) << "only constants are quantized";
 }
 

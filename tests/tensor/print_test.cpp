@@ -1,7 +1,9 @@
 // Tensors as text: rows, widths, what is left out of large ones.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <complex>
+#include <limits>
 #include <numeric>
 #include <sstream>
 
@@ -71,6 +73,11 @@ TEST(Print, OfLargeOnesTheEnds) {
 TEST(Print, ToStringIsOneLine) {
   EXPECT_EQ(to_string(count_to({2, 3})), "f32[2, 3] {0, 1, 2, 3, 4, 5}");
   EXPECT_EQ(to_string(count_to({3, 3})), "f32[3, 3] {0, 1, 2, 3, 4, 5, 6, 7, ...}");
+}
+
+TEST(Print, NaNHasNoSign) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(to_string(Tensor::of({std::copysign(nan, -1), std::copysign(nan, 1), -0.0}, {3}, DType::F64)), "f64[3] {nan, nan, -0}");
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ std::unique_ptr<Graph> plain_convolutions(const Graph& g);
 // Convolutions pad with zeros themselves what an operation before them pads for them alone, as much before as after.
 std::unique_ptr<Graph> fold_padding(const Graph& g);
 
+// The largest probability of a softmax is the inverse of the sum of its exponentials, where nothing may compare it with the others.
+std::unique_ptr<Graph> largest_probability(const Graph& g);
+
 // Computes what depends on constants alone, where the result is not much larger than they are.
 std::unique_ptr<Graph> constant_fold(const Graph& g);
 

@@ -9,7 +9,7 @@ namespace toroid::graph {
 namespace {
 
 constexpr Purpose kWithTemplates = {.templates = true}, kWithConstants = {.frozen = true};
-constexpr Purpose kPaddingApart = {.padding_apart = true};
+constexpr Purpose kPaddingApart = {.padding_apart = true}, kAllProbabilities = {.all_probabilities = true};
 constexpr Purpose kWithGradients = {.templates = true, .attention_gradients = true};
 
 constexpr PassRow row(const char* name, PassFunction run, const char* doc, Purpose needs = {}) { return {name, run, true, needs, {}, doc}; }
@@ -45,6 +45,8 @@ constexpr PassRow kPasses[] = {
         "transposed products products of transposes, constant indices in a row slices, and exponentials of log-softmax softmax."),
     row("constant_fold", constant_fold, "Computes what depends on constants alone."),
     row("cse", cse, "Computes equal things once (common subexpression elimination)."),
+    without(kAllProbabilities,
+            row("largest_probability", largest_probability, "Computes the largest probability of a softmax from its sum alone.")),
     row("trim", trim, "Computes only what is read."),
     outer("merge_linear", merge_linear, "Joins products that share an input.", kFrozen),
     row("widen_products", widen_products, "Stores products of halves that are read as f32 as f32."),
@@ -52,9 +54,9 @@ constexpr PassRow kPasses[] = {
 };
 
 // What a purpose has of another, in order.
-constexpr bool Purpose::*kTraits[] = {&Purpose::frozen, &Purpose::templates, &Purpose::int8, &Purpose::attention_gradients,
-                                      &Purpose::padding_apart};
-constexpr const char* kTraitNames[] = {"frozen", "templates", "int8", "gradients of attention", "padding apart"};
+constexpr bool Purpose::*kTraits[] = {&Purpose::frozen,        &Purpose::templates,        &Purpose::int8, &Purpose::attention_gradients,
+                                      &Purpose::padding_apart, &Purpose::all_probabilities};
+constexpr const char* kTraitNames[] = {"frozen", "templates", "int8", "gradients of attention", "padding apart", "all probabilities"};
 
 bool has_all(const Purpose& p, const Purpose& of) {
   return std::all_of(std::begin(kTraits), std::end(kTraits), [&](auto trait) { return p.*trait || !(of.*trait); });

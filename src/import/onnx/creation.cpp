@@ -104,6 +104,12 @@ void bernoulli(OpCall& c) {
   c.set(0, cast(op("bernoulli", p), random_dtype(c, p.dtype())));
 }
 
+// Rows of logarithms of probabilities, which need not add up to 1.
+void multinomial(OpCall& c) {
+  const Tensor p = op("softmax.int", c.in(0), -1);
+  c.set(0, cast(op("multinomial", p, c.integer("sample_size", 1), true), random_dtype(c, DType::I32)));
+}
+
 }  // namespace
 
 void add_creation_operators(Operators& t) {
@@ -117,6 +123,7 @@ void add_creation_operators(Operators& t) {
   t.add("RandomUniform", 1, [](OpCall& c) { c.set(0, uniform(c, random_sizes(c), random_dtype(c, DType::F32))); });
   t.add("RandomUniformLike", 1, [](OpCall& c) { c.set(0, uniform(c, sizes_of(c.in(0)), random_dtype(c, c.in(0).dtype()))); });
   t.add("Bernoulli", 15, bernoulli);
+  t.add("Multinomial", 7, multinomial);
 }
 
 }  // namespace toroid::import::onnx

@@ -284,6 +284,8 @@ Results index_add(const CallReader& c) {
   Tensor source = c.tensor("source");
   const auto& alpha = c.at("alpha");
   auto* one = std::get_if<Expr>(&alpha);
+  TOROID_USER_CHECK(one || !is_int(c.tensor("self").dtype()), "{}: alpha is {}; of integers it must be a whole number", c.op().name,
+                    c.number("alpha").as_double());
   if (!one || !(*one == Expr(1))) source = forms::mul(source, alpha);
   return put_along(c, source, true);
 }

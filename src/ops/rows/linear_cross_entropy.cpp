@@ -1,5 +1,7 @@
 #include "ops/rows/linear_cross_entropy.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "ops/rows/forms.h"
 #include "ops/table.h"
@@ -12,7 +14,7 @@ void for_scored_rows(const CallReader& c, const std::function<void(const ScoredR
   const Tensor x = c.tensor("input"), w = c.tensor("weight"), target = c.tensor("target");
   TOROID_USER_CHECK(x.dim() == 2 && w.dim() == 2 && target.dim() == 1,
                     "{}: input and weight are matrices, targets one a row; got {}, {}, {}", c.op().name, x.dim(), w.dim(), target.dim());
-  const auto rows = static_cast<int64_t>(x.size(0)), most = c.integer("rows") > 0 ? c.integer("rows") : rows;
+  const auto rows = static_cast<int64_t>(x.size(0)), most = c.integer("rows") > 0 ? c.integer("rows") : std::max<int64_t>(rows, 1);
   for (int64_t at = 0; at == 0 || at < rows; at += most) {
     const Expr begin = at, end = std::min(rows, at + most);
     ScoredRows part{slice(x, 0, begin, end), slice(target, 0, begin, end), {}};

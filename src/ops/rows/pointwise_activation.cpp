@@ -7,18 +7,33 @@ namespace {
 
 constexpr double kSqrt2OverPi = 0.79788456080286535588;
 constexpr double kInvSqrt2 = 0.70710678118654752440;
+constexpr double kInvSqrt2Pi = 0.39894228040143267794;
 
 // Limits come first here and below: of equal operands the second one is taken, so that -0 stays what it is.
 S clip(S x, double lo, double hi) { return minimum(hi, maximum(lo, x)); }
 
-S gelu_formula(F f) {
+// The parameter "approximate".
+std::string gelu_kind(F f) {
   std::string approximate = f.text("approximate");
   TOROID_USER_CHECK(approximate == "none" || approximate == "tanh", "{}: approximate is \"{}\"; expected \"none\" or \"tanh\"", f.op().name,
                     approximate);
+  return approximate;
+}
+
+S gelu_formula(F f) {
   S x = f[0];
-  if (approximate == "none") return x * 0.5 * (erf(x * kInvSqrt2) + 1.0);
+  if (gelu_kind(f) == "none") return x * 0.5 * (erf(x * kInvSqrt2) + 1.0);
   S inner = (x + x * x * x * 0.044715) * kSqrt2OverPi;
   return x * 0.5 * (tanh(inner) + 1.0);
+}
+
+// The gradient of gelu by self.
+S gelu_backward_formula(F f) {
+  S g = f[0], x = f[1];
+  if (gelu_kind(f) == "none") return g * (0.5 * (erf(x * kInvSqrt2) + 1.0) + x * exp(x * x * -0.5) * kInvSqrt2Pi);
+  S t = tanh((x + x * x * x * 0.044715) * kSqrt2OverPi);
+  S slope = (x * x * (3 * 0.044715) + 1.0) * kSqrt2OverPi;
+  return g * (0.5 * (t + 1.0) + 0.5 * x * (1.0 - t * t) * slope);
 }
 
 // log(1 + exp(x)) without overflow.
@@ -90,6 +105,7 @@ void add_rectifier_rows(Table& t) {
 
 void add_smooth_rows(Table& t) {
   t.pointwise("gelu(Tensor self, *, str approximate='none') -> Tensor", Promote::Float, gelu_formula);
+  t.pointwise("gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor", Promote::Float, gelu_backward_formula);
   unary_rows(
       t, {"silu"}, Promote::Float, [](F f) { return f[0] * sigmoid(f[0]); }, [](Z z) { return z[0] / (1.0 + std::exp(-z[0])); });
   unary_rows(t, {"mish"}, Promote::Float, [](F f) { return f[0] * tanh(soft_plus(f[0])); });

@@ -200,6 +200,10 @@ Results triplet_margin(const CallReader& c) {
 }
 
 // The mean over the classes of what comes within the margin of the target's score.
+void require_a_class(const CallReader& c, const Expr& classes) {
+  require({sym::Rel::Ge, classes, 1}, "{}: there must be a class, there are {}", c.op().name, sym::to_string(classes));
+}
+
 Results multi_margin(const CallReader& c) {
   const Tensor self = c.tensor("self"), target = c.tensor("target");
   const double p = c.number("p").as_double();
@@ -211,6 +215,7 @@ Results multi_margin(const CallReader& c) {
   require({sym::Rel::Eq, numel_of(target), size_at(x, 0)}, "{}: there must be {} targets, one for each row of scores, there are {}",
           c.op().name, sym::to_string(size_at(x, 0)), sym::to_string(numel_of(target)));
   const Expr classes = size_at(x, 1);
+  require_a_class(c, classes);
   const Tensor index = checked_index(c, cast_to(flat(target), DType::I64), classes, self.dim() - 1), column = unsqueeze(index, 1);
   Tensor inside = at_least_0(add(sub(x, call1("gather", {x, num(1), column})), c.number("margin").as_double()));
   if (p == 2) inside = mul(inside, inside);
@@ -222,6 +227,29 @@ Results multi_margin(const CallReader& c) {
   inside = where(compare("eq", iota_along(classes, 1, 2), column), zero_of(x), inside);
   const Tensor loss = div(sum(inside, {1}, false), operand(classes));
   return reduced(c, view(loss, sizes_of(target)));
+}
+
+// The sum, over the pairs of a class that is wanted and one that is not, of what the score of the other comes within 1 of that of the
+// wanted one; divided by the number of classes. The wanted classes of a row are those before the first negative number of its targets.
+Results multilabel_margin(const CallReader& c) {
+  const Tensor self = c.tensor("self"), target = c.tensor("target");
+  TOROID_USER_CHECK(self.dim() <= 2, "{}: scores must be [classes] or [batch, classes], they have {} dimensions", c.op().name, self.dim());
+  TOROID_USER_CHECK(is_int(target.dtype()), "{}: targets must be numbers of classes, they are {}", c.op().name, name_of(target.dtype()));
+  require_targets(c, target, sizes_of(self), "");
+  const Expr classes = self.dim() == 0 ? Expr(1) : size_at(self, self.dim() - 1), rows = self.dim() == 2 ? size_at(self, 0) : Expr(1);
+  require_a_class(c, classes);
+  const Tensor x = view(self, {rows, classes}), wanted = cast_to(view(target, {rows, classes}), DType::I64);
+  const Tensor is_end = compare_int("lt", wanted, 0), place = iota_along(classes, 1, 2), none = full({}, 0, DType::I64);
+  const Tensor end = amin(where(is_end, place, operand(classes)), {1}, true), is_wanted = compare("lt", place, end);
+  const Tensor index = checked_index(c, where(is_end, none, wanted), classes, self.dim() - 1);
+  const Tensor column = unsqueeze(index, 2), counts = unsqueeze(is_wanted, 2);  // [rows, wanted, 1]
+  const Tensor hits = call1("logical_and", {compare("eq", column, iota_along(classes, 2, 3)), counts});
+  const Tensor is_other = unary("logical_not", call1("any.dim", {hits, num(1), true}));
+  const Tensor inside = at_least_0(add(sub(unsqueeze(x, 1), unsqueeze(call1("gather", {x, num(1), index}), 2)), 1.0));
+  const Tensor pairs = where(call1("logical_and", {counts, is_other}), inside, zero_of(x));
+  Sizes batch = sizes_of(self);
+  if (!batch.empty()) batch.pop_back();
+  return reduced(c, view(div(sum(pairs, {1, 2}, false), operand(classes)), batch));
 }
 
 Results poisson_nll(const CallReader& c) {
@@ -264,6 +292,7 @@ void add_reduction_loss_rows(Table& t) {
       triplet_margin);
   t.composite("multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
               multi_margin);
+  t.composite("multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", multilabel_margin);
   t.composite("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor", poisson_nll);
   t.composite("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy);
   t.composite(

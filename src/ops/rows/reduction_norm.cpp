@@ -21,10 +21,7 @@ Tensor p_norm(const Tensor& x, double p, const Dims& dims, bool keep) {
   if (p == 0) return cast_to(sum(compare("ne", a, 0.0), dims, keep), a.dtype());
   if (p == 1) return sum(a, dims, keep);
   if (p == 2) return sqrt(sum(mul(a, a), dims, keep));
-  if (std::isinf(p)) {
-    if (count_of(a, dims) == Expr(0) && p > 0) return sum(a, dims, keep);
-    return p > 0 ? amax(a, dims, keep) : amin(a, dims, keep);
-  }
+  if (std::isinf(p)) return p > 0 ? amax(a, dims, keep) : amin(a, dims, keep);  // which refuse where there is no element
   return pow(sum(pow(a, p), dims, keep), 1 / p);
 }
 
