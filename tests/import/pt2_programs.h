@@ -17,11 +17,11 @@
 
 namespace toroid::import {
 
-inline const std::string kMeta = R"("requires_grad":false,"device":{"type":"cpu","index":null},"storage_offset":{"as_int":0},"layout":7})";
+inline const std::string kOfStorage = R"("requires_grad":false,"device":{"type":"cpu","index":null},"storage_offset":{"as_int":0},"layout":7})";
 inline std::string meta(const std::string& sizes, int rank, int dtype = 7) {
   std::string strides;
   for (int i = 0; i < rank; ++i) strides += std::string(i ? "," : "") + R"({"as_int":1})";
-  return fmt::format(R"({{"dtype":{},"sizes":[{}],"strides":[{}],)", dtype, sizes, strides) + kMeta;
+  return fmt::format(R"({{"dtype":{},"sizes":[{}],"strides":[{}],)", dtype, sizes, strides) + kOfStorage;
 }
 inline std::string int_size(int n) { return fmt::format(R"({{"as_int":{}}})", n); }
 inline std::string expr_size(const std::string& text, int hint) {
