@@ -14,7 +14,6 @@
 #include "import/pt2_programs.h"
 #include "import/safetensors.h"
 #include "toroid/error.h"
-#include "toroid/ops.h"
 
 namespace toroid::import {
 namespace {

@@ -17,7 +17,8 @@
 
 namespace toroid::import {
 
-inline const std::string kOfStorage = R"("requires_grad":false,"device":{"type":"cpu","index":null},"storage_offset":{"as_int":0},"layout":7})";
+inline const std::string kOfStorage =
+    R"("requires_grad":false,"device":{"type":"cpu","index":null},"storage_offset":{"as_int":0},"layout":7})";
 inline std::string meta(const std::string& sizes, int rank, int dtype = 7) {
   std::string strides;
   for (int i = 0; i < rank; ++i) strides += std::string(i ? "," : "") + R"({"as_int":1})";
