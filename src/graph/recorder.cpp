@@ -29,6 +29,12 @@ TensorType type_of(const Tensor& t) {
 // What sizes without a hint are taken for where they are compared: windows fit into them, and there is more than one element.
 constexpr int64_t kLarge = 1 << 12;
 
+std::optional<int64_t> number_by_guards(const Graph& g, const Expr& e) {
+  for (auto& guard : g.guards)
+    if (guard.rel == sym::Rel::Eq && guard.a == e && guard.b.is_const()) return guard.b.constant();
+  return std::nullopt;
+}
+
 }  // namespace
 
 void Recorder::set_hint(const std::string& symbol, int64_t value) {
@@ -165,8 +171,7 @@ bool Recorder::fix_number(CallArgs& args, const Expr& size) {
   }
   bool known = true;
   sym::for_each_symbol(size, [&](const Expr& s) { known = known && hints_.count(s.node()->name) > 0; });
-  for (auto& g : graph_.guards) known = known || (g.rel == sym::Rel::Eq && g.a == size && g.b.is_const());
-  if (places.empty() || !known) return false;
+  if (places.empty() || !(known || number_by_guards(graph_, size))) return false;
   const int64_t number = specialize(size);
   for (Expr* e : places) *e = number;
   return true;
@@ -277,8 +282,7 @@ void Recorder::name_requirements(size_t since, const ops::Op& op, const std::str
 
 int64_t Recorder::specialize(const Expr& e) {
   if (auto c = e.maybe_constant()) return *c;
-  for (auto& g : graph_.guards)
-    if (g.rel == sym::Rel::Eq && g.a == e && g.b.is_const()) return g.b.constant();
+  if (auto n = number_by_guards(graph_, e)) return *n;
   bool hinted = true;
   int64_t v = sym::evaluate(e, [&](const sym::Node& s) {
     auto it = hints_.find(s.name);
