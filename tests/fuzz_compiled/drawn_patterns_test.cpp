@@ -69,7 +69,7 @@ TEST(DrawnPatterns, EachPassHasSomethingToDo) {
   for (auto& row : graph::all_passes()) passes.insert(row.name);
   changed.insert(gpu.graph.begin(), gpu.graph.end());
   expect_each(passes, changed,
-              {{"explicit_random", "no two ways draw the same random numbers: tests/front/checkpoint_test.cpp"},
+              {{"explicit_random", "no two ways draw the same random numbers: tests/compile/random_test.cpp"},
                {"widen_products", "it leaves out a rounding, which results of f32 show: tests/graph/passes_test.cpp"},
                {"integer_products", "it looks for quantized models: tests/graph/integer_products_test.cpp"}},
               "graphs");
@@ -86,7 +86,7 @@ TEST(DrawnPatterns, EachPassHasSomethingToDo) {
                           {"name_templates", "it reports, and changes nothing"},
                           {"old_contents", "of opaque operations: tests/front/opaque_op_test.cpp"},
                           {"overlap_products", "of several ranks: tests/sched/pieces_test.cpp"},
-                          {"pad_products", "of large products: tests/sched/text_test.cpp"},
+                          {"pad_products", "of large products: tests/sched/layout_test.cpp"},
                           {"pair_products", "of products read in pairs of columns: tests/sched/pair_test.cpp"},
                           {"recompute", "of large values: tests/sched/recompute_test.cpp"}};
   on_cpu.insert(on_both.begin(), on_both.end());
