@@ -313,15 +313,29 @@ void call_into(const HostCall& h, const std::vector<Tensor>& inputs, const std::
     if (results.at(r).defined()) copy_elements(results[r], outputs[r]);
 }
 
-std::shared_ptr<const external::LibraryCall> prepare(const LibraryCall& c, const Device& device, const Tensor& constant) {
-  if (auto* p = std::get_if<external::OneDnnProblem>(&c.problem))
-    return external::prepare_onednn(*p, constant.defined() ? constant.raw_data() : nullptr);
+namespace {
+
+std::shared_ptr<const external::LibraryCall> prepare_on_gpu(const LibraryCall& c, const Device& device) {
   if (auto* p = std::get_if<external::CublasLtProblem>(&c.problem))
     return chosen(c, "cuBLASLt", external::cublaslt_version(), "gemm_backends",
                   external::prepare_cublaslt(*p, device::cuda::gpu(device.index), c.choice + 1));
   if (auto* p = std::get_if<PiecesProblem>(&c.problem)) return prepare_pieces(*p, device);
   return chosen(c, "cuDNN", external::cudnn_version(), "conv_backends",
                 external::prepare_cudnn(std::get<external::CudnnProblem>(c.problem), device::cuda::gpu(device.index), c.choice + 1));
+}
+
+bool ranks_are_threads() { return distributed::has_world() && distributed::current_world().world().engine() == "threads"; }
+
+}  // namespace
+
+std::shared_ptr<const external::LibraryCall> prepare(const LibraryCall& c, const Device& device, const Tensor& constant) {
+  if (auto* p = std::get_if<external::OneDnnProblem>(&c.problem))
+    return external::prepare_onednn(*p, constant.defined() ? constant.raw_data() : nullptr);
+  auto call = prepare_on_gpu(c, device);
+  // The driver loads a library's kernel at its first launch, under a lock of the process, and waits for the GPU meanwhile. A rank whose GPU
+  // waits for another rank would so keep that one from coming.
+  if (ranks_are_threads()) call->load();
+  return call;
 }
 
 Plan verified(Plan plan, const Device& device) {

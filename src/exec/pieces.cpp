@@ -75,6 +75,7 @@ class Pieces : public external::LibraryCall {
   }
 
   int64_t scratch_bytes() const override { return product_->scratch_bytes(); }
+  void load() const override { product_->load(); }
 
   void run(void* const* buffers, void* scratch) const override {
     const Memory memory{static_cast<std::byte*>(buffers[0]) + bytes_of(p_.product.dtype, p_.product.a.offset),

@@ -195,6 +195,29 @@ TEST(GpuProducts, ARankThatDoesNotComeIsNamed) {
   });
 }
 
+// Kernels that a library has not started before, each beside ranks that wait for each other: rows of ones stay so.
+TEST(GpuProducts, FirstCallsDoNotKeepRanksApart) {
+  NEEDS_GPUS(2);
+  const test::TimeoutScope limit("4000");
+  run_local(2, [] {
+    const Device own = Device::cuda(rank());
+    auto mean_of_products = compile([](const Tensor& rows, const std::vector<Tensor>& weights) {
+      Tensor x = rows;
+      for (auto& w : weights) x = all_reduce(matmul(x, w), "avg");
+      return x;
+    });
+    for (const DType t : {DType::F16, DType::F32, DType::BF16})
+      for (const int64_t rows : {96, 640, 1536, 3072}) {
+        std::vector<Tensor> weights;
+        const std::vector<int64_t> widths = {512, 4096, 256, 8192, 1024};
+        for (size_t i = 1; i < widths.size(); ++i)
+          weights.push_back(Tensor::full({widths[i - 1], widths[i]}, 1.0 / static_cast<double>(widths[i - 1]), t).to(own));
+        const Tensor found = mean_of_products(Tensor::full({rows, widths.front()}, 1, t).to(own), weights);
+        EXPECT_EQ(bits_of(found), bits_of(Tensor::full({rows, widths.back()}, 1, t))) << rows << " rows of " << name_of(t);
+      }
+  });
+}
+
 TEST(GpuAllReduce, TakesAnySize) {
   on_all_worlds([] {
     CompileConfig config;

@@ -111,6 +111,27 @@ class Prepared {
     return found;
   }
 
+  // On memory of its own, and waits for it.
+  void try_out(const cublasLtMatmulHeuristicResult_t& how) const {
+    const auto bytes = [&](const CublasLtProblem::Matrix& x, int64_t rows, int64_t columns, DType t) {
+      const int64_t last = x.offset + (rows - 1) * x.row + (columns - 1) * x.column + (p_.batch - 1) * x.batch;
+      return (last + 1) * static_cast<int64_t>(size_of(t));
+    };
+    const auto& p = p_;
+    std::vector<int64_t> sizes = {bytes(p.a, p.m, p.k, p.dtype), bytes(p.b, p.k, p.n, p.dtype), bytes(p.out, p.m, p.n, p.out_dtype)};
+    if (p.has_addend) sizes.push_back(bytes(p.addend, p.m, p.n, p.out_dtype));
+    if (p.has_bias) sizes.push_back((p.bias_offset + p.n) * static_cast<int64_t>(size_of(p.out_dtype)));
+    sizes.push_back(static_cast<int64_t>(how.workspaceSize) + 1);
+    std::vector<std::shared_ptr<void>> memory;
+    std::vector<void*> buffers;
+    for (const int64_t size : sizes) {
+      buffers.push_back(memory.emplace_back(gpu_.allocate(static_cast<size_t>(size))).get());
+      gpu_.fill_zero(buffers.back(), static_cast<size_t>(size));
+    }
+    run(how, buffers.data(), buffers.back());
+    gpu_.synchronize(gpu_.stream());
+  }
+
   void run(const cublasLtMatmulHeuristicResult_t& how, void* const* buffers, void* scratch) const {
     auto at = [&](int i, int64_t offset, DType t) { return static_cast<char*>(buffers[i]) + offset * static_cast<int64_t>(size_of(t)); };
     const DType t = p_.dtype, to = p_.out_dtype;
@@ -170,6 +191,7 @@ class Call : public LibraryCall {
   Call(std::shared_ptr<const Prepared> prepared, const cublasLtMatmulHeuristicResult_t& how) : prepared_(std::move(prepared)), how_(how) {}
   int64_t scratch_bytes() const override { return static_cast<int64_t>(how_.workspaceSize); }
   void run(void* const* buffers, void* scratch) const override { prepared_->run(how_, buffers, scratch); }
+  void load() const override { prepared_->try_out(how_); }
 
  private:
   std::shared_ptr<const Prepared> prepared_;
