@@ -75,6 +75,29 @@ std::vector<std::string_view> split_list(std::string_view text, char separator) 
   return parts;
 }
 
+std::string html_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
 std::string line_text(const std::source_location& where) {
   const std::string_view file = where.file_name();
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());

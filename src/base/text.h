@@ -1,4 +1,4 @@
-// Small text helpers: edit distance, nearest names, splitting, lines of code.
+// Small text helpers: edit distance, nearest names, splitting, lines of code, HTML.
 #pragma once
 
 #include <source_location>
@@ -20,6 +20,9 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
 
 // The parts of `text` between separators, without surrounding blanks; empty parts are left out.
 std::vector<std::string_view> split_list(std::string_view text, char separator = ',');
+
+// Text that HTML shows as it is, in attributes too.
+std::string html_escaped(std::string_view text);
 
 // "model.cpp:12".
 std::string line_text(const std::source_location& where);

@@ -144,6 +144,13 @@ struct WhyArgs {
 };
 int why(const WhyArgs& args);
 
+struct TraceArgs {
+  BenchArgs subject;  // or a folder that the option compile_debug wrote
+  std::string out = "trace.html";
+};
+// Writes a page.
+int trace(const TraceArgs& args);
+
 struct LaunchArgs {
   int ranks = 0;
   double grace_seconds = 1;  // that the others have to end by themselves when one has failed

@@ -41,6 +41,7 @@ struct Command {
   OptionsArgs options;
   OpsArgs operations;
   WhyArgs why;
+  TraceArgs traced;
   LaunchArgs launch;
   TrainArgs trained;
   TuneArgs tuned;
@@ -183,6 +184,21 @@ struct Command {
     auto* w = add("why", "Compile a model and say what was done, and what was not.", [this] { return toroid::cli::why(why); });
     add_graph(w, why.subject);
     w->add_option("--choice", why.choice, "Instead: what was timed for the parts of the tuned model whose name has this in it, and why");
+
+    add_trace();
+  }
+
+  void add_trace() {
+    auto* t = add("trace", "Write a page of a compile: each stage, decision and kernel, with the source lines that it is of.",
+                  [this] { return trace(traced); });
+    add_graph(t, traced.subject);
+    t->get_option("model")->description(
+        "A folder that the option compile_debug wrote, with one compile or many, or what is compiled now: a .pt2 archive, an ONNX file, the "
+        "text of a graph (inspect --graph), or a built-in model with random weights: " +
+        built_in_models());
+    add_mode(t, traced.subject.mode);
+    t->add_option("-o,--out", traced.out, "The page: HTML without scripts")->capture_default_str();
+    t->footer("Of a program's functions: run it with TOROID_COMPILE_DEBUG=1, and call `toroid trace toroid_debug`.");
   }
 
   // What begins with the program's name is not of this command: `take_program`.
@@ -272,11 +288,7 @@ struct Command {
         ->description(
             "Of a package: its inputs, by place (\"000\", ...) or name. Of a model file the same; otherwise in.safetensors or ONNX's "
             "test_data_set_0 beside it, or plain numbers");
-    b->add_option("--mode", bench.mode,
-                  "default; reduce-overhead: the launches of a call replayed as one; max-autotune: and choices timed when compiling; "
-                  "max-autotune-no-cudagraphs: those alone")
-        ->check(CLI::IsMember(mode_names()))
-        ->capture_default_str();
+    add_mode(b, bench.mode);
     b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
     add_weights_folder(b, bench.weights_folder);
     add_entry(b, bench.entry);
@@ -291,6 +303,14 @@ struct Command {
     auto* sub = app.add_subcommand(name, doc);
     sub->callback([this, run_it = std::move(run_it)] { action = run_it; });
     return sub;
+  }
+
+  static void add_mode(CLI::App* sub, std::string& mode) {
+    sub->add_option("--mode", mode,
+                    "default; reduce-overhead: the launches of a call replayed as one; max-autotune: and choices timed when compiling; "
+                    "max-autotune-no-cudagraphs: those alone")
+        ->check(CLI::IsMember(mode_names()))
+        ->capture_default_str();
   }
 
   void add_entry(CLI::App* sub, std::string& entry) {

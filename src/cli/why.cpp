@@ -24,10 +24,8 @@ class Said {
     if (!json_) fmt::print(f, std::forward<A>(a)...);
   }
   // A member of the object; `value` is JSON.
-  void member(const char* name, const std::string& value) {
-    members_ += fmt::format("{}\"{}\":{}", members_.empty() ? "" : ",\n ", name, value);
-  }
-  void member(const char* name, size_t value) { member(name, std::to_string(value)); }
+  void member(const char* name, const std::string& value) { members(fmt::format("\"{}\":{}", name, value)); }
+  void members(const std::string& list) { members_ += (members_.empty() ? "" : ",\n ") + list; }
   // An array of what make(item) gives of each.
   template <class List, class F>
   void array(const char* name, const List& list, F&& make) {
@@ -112,19 +110,9 @@ int why(const WhyArgs& args) {
   std::vector<PassTiming> passes;
   for (auto* list : {&report.passes, &report.schedule.passes}) passes.insert(passes.end(), list->passes.begin(), list->passes.end());
   for (auto& p : passes) said.line("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");
-  said.array("passes", passes, [](auto& p) {
-    return fmt::format("\n  {{\"name\":{},\"ms\":{:.4f},\"changed\":{}}}", json_string(p.name), p.milliseconds, p.changed);
-  });
   said.line("{}\n", compiler::time_text(report));
-  said.array("stages", report.stages, [](auto& s) { return fmt::format("{{\"stage\":{},\"ms\":{:.3f}}}", json_string(s.stage), s.ms); });
-  said.member("compile_ms", fmt::format("{:.3f}", report.total_ms));
   said.line("{} graph nodes, {} loops before fusion, {} kernels, {} library calls, {} kernels compiled (the others were cached)\n",
             report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
-  said.member("graph_nodes", report.graph_nodes);
-  said.member("kernels_unfused", report.kernels_unfused);
-  said.member("kernels", report.kernels);
-  said.member("host_calls", report.host_calls);
-  said.member("kernels_compiled", report.kernels_compiled);
   const exec::Plan& plan = model.executable().plan();
   said.member("blocks", say_blocks(said, plan, ""));
   std::vector<std::string> coverage;
@@ -134,20 +122,11 @@ int why(const WhyArgs& args) {
   said.line("memory beside the inputs: {:.3f} MB of temporaries, most of them at {}; {:.3f} MB of outputs\n",
             static_cast<double>(memory.temporaries) / 1e6, memory.fullest.empty() ? "no node" : memory.fullest,
             static_cast<double>(memory.outputs) / 1e6);
-  said.member("memory", fmt::format("{{\"temporaries\":{},\"fullest\":{},\"outputs\":{}}}", memory.temporaries, json_string(memory.fullest),
-                                    memory.outputs));
   if (!report.partition.empty()) said.line("partition: {}", report.partition);
-  said.member("partition", json_string(report.partition));
   for (auto& line : report.schedule.choices) said.line("chosen: {}\n", line);
-  said.array("chosen", report.schedule.choices, [](auto& line) { return json_string(line); });
   for (auto& m : report.schedule.fusion.misses) said.line("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
-  said.array("not_fused", report.schedule.fusion.misses, [](auto& m) {
-    return fmt::format("\n  {{\"first\":{},\"second\":{},\"reason\":{}}}", json_string(m.first), json_string(m.second),
-                       json_string(m.reason));
-  });
   for (auto& u : report.schedule.fusion.unsplit) said.line("not split: {}: {}\n", u.node, u.reason);
-  said.array("not_split", report.schedule.fusion.unsplit,
-             [](auto& u) { return fmt::format("{{\"node\":{},\"reason\":{}}}", json_string(u.node), json_string(u.reason)); });
+  said.members(compiler::json_members(report));
   said.finish();
   return kOk;
 }

@@ -1,5 +1,6 @@
 #include "compile/debug_folder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 
@@ -13,7 +14,13 @@ DebugFolder::DebugFolder(const std::string& name, const CompileOptions& options)
   static std::atomic<int> next{0};
   std::string root = options.get(options::kDebugDir);
   if (root.empty()) root = "toroid_debug";
-  path_ = root + "/" + (name.empty() ? "graph" : name) + "_" + std::to_string(next++);
+  make_directories(root);
+  std::string begin = name.empty() ? "graph" : name;
+  std::replace(begin.begin(), begin.end(), '/', '_');
+  std::error_code error;
+  do path_ = root + "/" + begin + "_" + std::to_string(next++);
+  while (!std::filesystem::create_directory(path_, error) && !error);
+  if (error) fail<EnvironmentError>("cannot make the folder {} (option compile_debug): {}", path_, error.message());
   dumped_ = std::make_shared<int>(0);
 }
 

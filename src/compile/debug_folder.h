@@ -14,7 +14,8 @@ namespace toroid::compiler {
 class DebugFolder {
  public:
   DebugFolder() = default;  // off
-  // Makes <debug_dir>/<name>_<number>. Does nothing when the option is off.
+  // Makes <debug_dir>/<name>_<number>, with a number that no folder there has: numbers grow with the compiles of a process. Does nothing
+  // when the option is off.
   DebugFolder(const std::string& name, const CompileOptions& options);
   // text is only called when the folder is on.
   void write(const std::string& file, const std::function<std::string()>& text) const;

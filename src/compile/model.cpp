@@ -1,11 +1,32 @@
 #include "compile/model.h"
 
+#include <fmt/format.h>
+
+#include "base/json_text.h"
 #include "base/stopwatch.h"
 #include "compile/pipeline.h"
 #include "compile/tuned_later.h"
 #include "device/runtime.h"
+#include "toroid/version.h"
 
 namespace toroid::compiler {
+
+namespace {
+
+// Beside what the stages write.
+void write_report(const Job& job, const CompileReport& report) {
+  job.debug.write("report.json", [&] {
+    CompileOptions others = job.options();
+    others.set("compile_debug", "0");
+    others.set("debug_dir", "toroid_debug");
+    std::string notes;
+    for (auto& note : job.setup.notes) notes += (notes.empty() ? "" : ",") + json_string(note);
+    return fmt::format("{{\"version\":{},\n \"device\":{},\n \"options\":{},\n \"notes\":[{}],\n {}}}\n", json_string(TOROID_VERSION),
+                       json_string(to_string(job.setup.device)), json_string(others.text()), notes, json_members(report));
+  });
+}
+
+}  // namespace
 
 CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning,
                                   const Observer& made) {
@@ -42,6 +63,7 @@ CompiledModel CompiledModel::of_job(std::unique_ptr<graph::Graph> graph, const J
   model.executable_ = exec::load(std::move(loadable.plan), loadable.store, job.setup.device);
   report.stages.push_back({"loading", loading.ms()});
   report.total_ms = all.ms();
+  write_report(job, report);
   return model;
 }
 
@@ -59,7 +81,11 @@ CompiledModel CompiledModel::of(exec::Loadable made, const Device& device, Compi
 exec::Loadable loadable(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* absent) {
   CompileReport report;
   const Job job = job_of(graph->name, setup, {}, absent);
-  return advance<exec::Loadable>(Imported{std::move(graph)}, job, report);
+  const Stopwatch all;
+  exec::Loadable made = advance<exec::Loadable>(Imported{std::move(graph)}, job, report);
+  report.total_ms = all.ms();
+  write_report(job, report);
+  return made;
 }
 
 std::vector<Tensor> CompiledModel::run(std::span<const Tensor> inputs) { return later_ ? later_->run(inputs) : executable_->run(inputs); }

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "compile/pipeline.h"
+#include "compile/steps_text.h"
 #include "jit/jit.h"
 #include "toroid/cache.h"
 
@@ -96,6 +97,11 @@ Objects compile_kernels(Sent in, const Job& job, CompileReport& report) {
     out.sources.emplace_back(k.name, k.source);
     job.debug.show(Artifact::OutputCode, "kernels/" + files[i], [&] { return k.source; });
   }
+  job.debug.write("steps.json", [&] {
+    std::map<const codegen::KernelText*, std::string> file_of;
+    for (size_t i = 0; i < kernels.size(); ++i) file_of[kernels[i]] = "kernels/" + files[i];
+    return steps_json(out.kernels, file_of);
+  });
   return out;
 }
 

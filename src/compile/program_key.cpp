@@ -1,5 +1,7 @@
 #include "compile/program_key.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "backend/backend.h"

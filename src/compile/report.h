@@ -40,5 +40,7 @@ struct CompileReport {
 
 // Where the time went, in one line: "passes 1.2 ms, lowering ..."; waits for the weights.
 std::string time_text(const CompileReport& report);
+// All of it but what tuning found, as members of a JSON object, without its braces.
+std::string json_members(const CompileReport& report);
 
 }  // namespace toroid::compiler

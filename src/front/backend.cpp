@@ -91,7 +91,7 @@ Program run_by(std::shared_ptr<compiler::CompiledModel> model, bool frozen) {
 }
 
 Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
-  const compiler::Setup setup{options.device, options.options, options.donated, options.eager};
+  const compiler::Setup setup{options.device, options.options, options.donated, options.eager, options.notes};
   return between_copies(std::move(g), options.device, options, [&](std::unique_ptr<graph::Graph> program) -> Program {
     const bool frozen = setup.options.get(options::kFreezing);
     if (options.eager)

@@ -17,6 +17,7 @@ struct BackendOptions {
   std::vector<Device> output_devices = {};  // where its outputs belong; empty: there
   std::vector<size_t> donated = {};         // user inputs whose memory a run may write over, where a call gives it up (Storage::donated)
   bool eager = false;                       // of one operation: its program is not kept on disk, which is not worth it for a kernel
+  std::vector<std::string> notes = {};      // see compiler::Setup
 };
 
 // Runs a graph on its user inputs, which may be on any device: returns its outputs, and writes those inputs that the graph writes.

@@ -171,8 +171,17 @@ std::vector<Tensor> Function::State::run(const Entry& e, const Call& c) {
   });
 }
 
-front::Program Function::State::compile(trace::Segment& s, const front::OptionsNow& now, bool when_used) const {
-  const front::BackendOptions options{now.options, s.device, s.output_devices};
+std::vector<std::string> Function::State::notes_of(const Messages& messages) const {
+  std::vector<std::string> out;
+  for (auto& [artifact, text] : messages)
+    if (artifact == Artifact::Recompiles) out.push_back("compiled again: " + text);
+  for (auto& guard : kept.guards) out.push_back("guard: " + guard);
+  return out;
+}
+
+front::Program Function::State::compile(trace::Segment& s, const front::OptionsNow& now, std::vector<std::string> notes,
+                                        bool when_used) const {
+  const front::BackendOptions options{now.options, s.device, s.output_devices, {}, false, std::move(notes)};
   if (when_used) return front::compiled_when_used(settings.backend, std::move(s.graph), options);
   return settings.backend(std::move(s.graph), options);
 }
@@ -264,13 +273,14 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   const uint64_t generation = resets.load();
   const Messages messages =
       report_new(c, *e, why, remembered || e->runs_eagerly ? "" : front::freezing_hint(*s.graph, now->options, s.device));
+  std::vector<std::string> notes = notes_of(messages);
   pending.push_back(e);
   lock.unlock();
   std::exception_ptr error;
   try {
     const CompileScope compiling;
     front::log_all(messages);
-    if (!e->runs_eagerly) e->program = compile(s, *now, remembered && !together), compiles.fetch_add(1);
+    if (!e->runs_eagerly) e->program = compile(s, *now, std::move(notes), remembered && !together), compiles.fetch_add(1);
   } catch (...) {
     error = std::current_exception();
   }

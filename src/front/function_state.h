@@ -97,8 +97,10 @@ struct Function::State {
   std::optional<std::vector<Tensor>> refused(const Call& c, const front::OptionsNow& now, const std::string& why);
   std::vector<Tensor> past_limit(const Call& c, const front::OptionsNow& now, const std::string& why);
   void verify(const Entry& e, const Call& c);
+  // For what compile_debug writes, of what was told last: why it is compiled, and guards. Under the mutex.
+  std::vector<std::string> notes_of(const Messages& messages) const;
   // Takes the graph. when_used: it is compiled when the program first runs.
-  front::Program compile(trace::Segment& s, const front::OptionsNow& now, bool when_used = false) const;
+  front::Program compile(trace::Segment& s, const front::OptionsNow& now, std::vector<std::string> notes, bool when_used = false) const;
   struct SegmentSite {
     std::unordered_map<std::string, front::Program> programs;  // by the graph's text
     Guards latest;

@@ -55,6 +55,8 @@ front::Program Function::State::segment_program(trace::Segment& s) {
   Messages messages;
   if (!takes_another(s, segments[site], *now, messages)) return {};
   const uint64_t generation = resets.load();
+  std::vector<std::string> notes = notes_of(messages);
+  if (!site.empty()) notes.push_back("graph break behind it: " + site);
   const auto mine = pending_segments.emplace(site, text);
   lock.unlock();
   front::Program program;
@@ -62,7 +64,7 @@ front::Program Function::State::segment_program(trace::Segment& s) {
   try {
     const CompileScope compiling;
     front::log_all(messages);
-    program = compile(s, *now);
+    program = compile(s, *now, std::move(notes));
     compiles.fetch_add(1);
   } catch (...) {
     error = std::current_exception();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "train/errors.h"
 #include "train/training_log.h"
 
@@ -12,23 +13,6 @@ namespace {
 constexpr double kWidth = 640, kHeight = 240, kLeft = 64, kRight = 12, kTop = 10, kBottom = 28;
 constexpr size_t kMostPoints = 600;
 constexpr const char* kColors[] = {"#1f6feb", "#d1242f"};
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
 
 // What the axes span.
 struct Range {
@@ -76,7 +60,7 @@ class Drawing {
     for (auto& s : plot.series)
       for (auto& [step, value] : s.points) x_.take(step), y_.take(value);
     x_.finish(), y_.finish();
-    text_ = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight, escaped(plot.title));
+    text_ = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", kWidth, kHeight, html_escaped(plot.title));
     axes();
     for (size_t i = 0; i < plot.series.size(); ++i) add(plot.series[i], kColors[i % std::size(kColors)]);
     text_ += "</svg>\n";
@@ -125,7 +109,7 @@ std::string legend(const Plot& plot) {
   for (size_t i = 0; i < plot.series.size(); ++i) {
     const auto& s = plot.series[i];
     if (s.points.empty()) continue;
-    out += fmt::format("<span style=\"color:{}\">{}: {:.5g} at step {:.0f}</span> ", kColors[i % std::size(kColors)], escaped(s.name),
+    out += fmt::format("<span style=\"color:{}\">{}: {:.5g} at step {:.0f}</span> ", kColors[i % std::size(kColors)], html_escaped(s.name),
                        s.points.back().second, s.points.back().first);
   }
   return out;
@@ -142,15 +126,15 @@ constexpr const char* kStyle =
 std::string html_page(const std::string& title, const std::vector<std::string>& lines, const std::vector<Plot>& plots) {
   std::string out = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><style>{}</style></head>\n<body><h1>{}</h1>\n",
-      escaped(title), kStyle, escaped(title));
+      html_escaped(title), kStyle, html_escaped(title));
   if (!lines.empty()) {
     out += "<pre>";
-    for (auto& l : lines) out += escaped(l) + "\n";
+    for (auto& l : lines) out += html_escaped(l) + "\n";
     out += "</pre>\n";
   }
   out += "<main>\n";
   for (auto& plot : plots)
-    out += fmt::format("<section><h2>{}</h2>\n{}{}</section>\n", escaped(plot.title), Drawing(plot).text(), legend(plot));
+    out += fmt::format("<section><h2>{}</h2>\n{}{}</section>\n", html_escaped(plot.title), Drawing(plot).text(), legend(plot));
   return out + "</main></body></html>\n";
 }
 

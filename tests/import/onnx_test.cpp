@@ -1,7 +1,10 @@
 // Reading ONNX models: what ONNX's own suite does not ask. The operators are tested by that suite (scripts/onnx-suite.sh).
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "graph/interpreter.h"
+#include "graph/text.h"
 #include "import/load_model.h"
 #include "import/onnx_builder.h"
 
@@ -196,6 +199,22 @@ TEST(Onnx, SequenceMapAndPlaces) {
   EXPECT_TRUE(refuses([&] { load(g.model(17)); }, "the place in a sequence of 3 tensors is out of range"));
   g.nodes[2] = node("Neg", {"sums"}, {"y"});
   EXPECT_TRUE(refuses([&] { load(g.model(17)); }, "\"the Neg\" (Neg)", "\"sums\" is a sequence; a tensor is expected"));
+}
+
+// Nodes of graphs within graphs, too, are named after the model's nodes, and after no line of the importer.
+TEST(Onnx, PlacesAreThoseOfTheModel) {
+  size_t models = 0;
+  for (auto& file : std::filesystem::directory_iterator(std::string(TOROID_SOURCE_DIR) + "/tests/data/onnx/fuzz")) {
+    std::string text;
+    try {
+      text = graph::to_string(*load_model(file.path().string()));
+    } catch (const UserError&) {  // some are of what Toroid does not take
+      continue;
+    }
+    ++models;
+    for (const char* source : {".h:", ".cpp:"}) EXPECT_EQ(text.find(source), text.npos) << file.path() << "\n" << text;
+  }
+  EXPECT_GT(models, 5u);
 }
 
 }  // namespace

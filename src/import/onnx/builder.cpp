@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "import/named_guards.h"
 #include "import/onnx/tensors.h"
+#include "ops/call_place.h"
 #include "tensor/tensor_impl.h"
 
 namespace toroid::import::onnx {
@@ -166,7 +167,9 @@ void GraphBuilder::import_node(const NodeProto& node, Scope& scope) {
   try {
     TOROID_USER_CHECK(++*nodes_ <= kMostNodes, "functions and loops that are written out make more than {} nodes of this model",
                       kMostNodes);
-    recorder_.set_where(node.name.empty() ? node.op_type : node.name);
+    const std::string& place = node.name.empty() ? node.op_type : node.name;
+    recorder_.set_where(place);
+    const ops::PlaceScope bodies_too(place);  // of control flow, which other recorders take down
     if (import_function(node, scope)) return;
     int64_t version = version_of(*scope.opsets, node.domain);
     ImportOp run = operators().find(node.domain, node.op_type, version);

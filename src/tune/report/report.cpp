@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/text.h"
+
 namespace toroid::tune {
 namespace {
 
@@ -17,29 +19,6 @@ constexpr const char* kStyle =
     "tr .bar.cut{background:repeating-linear-gradient(90deg,#90a4ae 0 1em,#fff 1em 1.2em)}"
     "td.b{width:22em}code{font-size:13px;overflow-wrap:anywhere}p.s{color:#555}ul{list-style:none;padding-left:1.5em}"
     "li.chosen>span{font-weight:bold;color:#2e7d32}li.left>span{color:#888}";
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 // As long as the ratio says; one that is slower than the scale shows is cut, which its look and its title say.
 std::string bar(double ratio, double scale) {
@@ -52,8 +31,8 @@ std::string row(const ReportNode& n, size_t i, double scale) {
   const Measured& m = c.measured;
   const bool known = c.refusal.empty() && m.ratio > 0;
   const char* style = i == n.winner ? " class=\"win\"" : known ? "" : " class=\"out\"";
-  std::string out =
-      fmt::format("<tr{}><td class=\"n\">{}</td><td><code>{}</code>{}</td>", style, i + 1, escaped(c.name), i == 0 ? " (default)" : "");
+  std::string out = fmt::format("<tr{}><td class=\"n\">{}</td><td><code>{}</code>{}</td>", style, i + 1, html_escaped(c.name),
+                                i == 0 ? " (default)" : "");
   if (known) {
     out += fmt::format("<td class=\"n\">{}</td><td class=\"n\">{:.3f}</td><td class=\"b\">{}</td>",
                        m.median_ns > 0 ? time_text(m.median_ns) : "", m.ratio, bar(m.ratio, scale));
@@ -61,7 +40,7 @@ std::string row(const ReportNode& n, size_t i, double scale) {
   } else {
     out += "<td></td><td></td><td></td><td></td>";
   }
-  return out + fmt::format("<td>{}</td></tr>\n", escaped(c.refusal.empty() ? remark(m) : c.refusal));
+  return out + fmt::format("<td>{}</td></tr>\n", html_escaped(c.refusal.empty() ? remark(m) : c.refusal));
 }
 
 std::string regret_text(const ReportNode& n) {
@@ -83,7 +62,7 @@ std::string table(const ReportNode& n) {
   std::string out = fmt::format(
       "<h2>{}</h2>\n<p class=\"s\">{}; decided by: {}; noise {:.2f}%, flip probability {:.1f}%, regret {}, {:.1f} "
       "ms</p>\n",
-      escaped(n.label), escaped(n.device), escaped(n.source), 100 * n.noise, 100 * n.flip, regret_text(n), n.spent_ms);
+      html_escaped(n.label), html_escaped(n.device), html_escaped(n.source), 100 * n.noise, 100 * n.flip, regret_text(n), n.spent_ms);
   out += "<table>\n<tr><th></th><th>candidate</th><th>time</th><th>ratio</th><th></th><th>rounds</th><th>remarks</th></tr>\n";
   for (size_t i : order) out += row(n, i, scale);
   return out + "</table>\n";
@@ -100,8 +79,8 @@ std::string tree(const ReportStep& root) {
                        s.chosen           ? "chosen"
                        : s.status.empty() ? "tried"
                                           : "left",
-                       escaped(s.text), s.ratio > 0 ? fmt::format(" {:.3f}", s.ratio) : "",
-                       s.status.empty() ? "" : ": " + escaped(s.status));
+                       html_escaped(s.text), s.ratio > 0 ? fmt::format(" {:.3f}", s.ratio) : "",
+                       s.status.empty() ? "" : ": " + html_escaped(s.status));
   };
   std::string out = "<ul>\n" + head(root);
   std::vector<Open> open{{&root, 0}};
@@ -157,8 +136,8 @@ ReportPage page_of(const std::string& title, const TuneReport& report, const std
 std::string to_html(const ReportPage& report) {
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>{1}</style></head><body>\n<h1>{0}</h1>\n",
-      escaped(report.title), kStyle);
-  for (const std::string& note : report.notes) out += fmt::format("<p>{}</p>\n", escaped(note));
+      html_escaped(report.title), kStyle);
+  for (const std::string& note : report.notes) out += fmt::format("<p>{}</p>\n", html_escaped(note));
   for (const ReportNode& n : report.nodes) out += table(n);
   if (!report.searches.empty()) out += "<h2>Search</h2>\n";
   for (const ReportStep& s : report.searches) out += tree(s);
