@@ -36,8 +36,8 @@ struct Steps {
 const Steps kSteps[] = {
     // Its kernels leave room on multiprocessors, and want memory of the own GPU alone.
     {"loops", [](const Tensor& y, const Tensor&) { return softmax(softmax(softmax(softmax(y, 1), 0), 1) * 0.5, 0); }, 0.95},
-    // Tiles of products hold all multiprocessors until they are done: little is won.
-    {"products", [](const Tensor& y, const Tensor& w) { return matmul(y, w); }, 1.06}};
+    // Tiles of products hold all multiprocessors until they are done: little is won, and nothing risked where calls are not recorded.
+    {"products", [](const Tensor& y, const Tensor& w) { return matmul(y, w); }, 1.03}};
 
 TEST(GpuOverlap, CollectivesRunBesideWork) {
   if (cuda_device_count() < 2) GTEST_SKIP() << "two GPUs are needed, there are " << cuda_device_count();

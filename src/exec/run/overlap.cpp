@@ -60,17 +60,17 @@ bool may_run_beside(const Plan& plan, const StepPlan& step, const Meeting& m) {
   return false;  // what runs on the host, and blocks, may call collectives
 }
 
-// Microseconds of the step's work that `meeting` gains by running beside. A kernel by which ranks meet takes multiprocessors from what
-// computes on all of them, and gains nothing.
+// Microseconds of the step's work that `meeting` gains by running beside. On a GPU it takes multiprocessors from what computes on all of
+// them: a kernel by which ranks meet gains nothing there, and NCCL only where calls are recorded.
 double us_of(const Plan& plan, const StepPlan& step, const StepPlan& meeting, const Symbols& symbols) {
   const Rates& rates = rates_of(plan);
-  const bool is_kernel = plan.device.is_cuda() && std::holds_alternative<Launch>(meeting);
-  if (std::holds_alternative<LibraryCall>(step)) return is_kernel ? 0 : rates.least_us;  // what goes to a library is large
+  const bool wants_room = plan.device.is_cuda() && (std::holds_alternative<Launch>(meeting) || !records_calls(plan.options.mode()));
+  if (std::holds_alternative<LibraryCall>(step)) return wants_room ? 0 : rates.least_us;  // what goes to a library is large
   const auto* l = std::get_if<Launch>(&step);
   if (!l || meeting_of(plan, step)) return 0;
   const double moving = static_cast<double>(evaluate(l->bytes, symbols)) / rates.bytes,
                computing = static_cast<double>(evaluate(l->flops, symbols)) / rates.flops;
-  return is_kernel && computing > moving ? 0 : std::max(moving, computing);
+  return wants_room && computing > moving ? 0 : std::max(moving, computing);
 }
 
 }  // namespace
