@@ -57,8 +57,8 @@ struct CudaKernel {
 // Gives an operation a kernel, which takes the place of its function in what runs on an NVIDIA GPU; the two must compute the same. It is
 // compiled with the program, is a launch of it like any other (recorded, and stored in packages, which need no registration then), and
 // follows what the program does before on the same stream. Without a kernel, and in programs that were compiled before, the function
-// works on copies in the host's memory. UserError for an operation that is not opaque or has a kernel already, and for a launch rule that
-// takes other arguments.
+// works on copies in the host's memory. UserError for an operation that is not opaque, or has a kernel or a function for GPUs
+// (toroid/cuda_function.h) already, and for a launch rule that takes other arguments.
 void register_cuda_kernel(const CustomOpBase& op, CudaKernel kernel);
 
 }  // namespace toroid

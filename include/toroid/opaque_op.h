@@ -47,7 +47,12 @@ class InputMemory : public OpaqueMemory {
  public:
   using OpaqueMemory::OpaqueMemory;
   const void* data() const { return tensor_.raw_data(); }
-  // All elements in row-major order. UserError where T is not what they are, and where they lie in another order.
+  // The first element. UserError where T is not what they are.
+  template <class T>
+  const T* data(const std::source_location& where = std::source_location::current()) const {
+    return tensor_.data<const T>(where);
+  }
+  // All elements in row-major order. UserError where T is not what they are, and where they lie in another order or on a GPU.
   template <class T>
   std::span<const T> as(const std::source_location& where = std::source_location::current()) const;
 };
@@ -57,6 +62,10 @@ class OutputMemory : public OpaqueMemory {
  public:
   using OpaqueMemory::OpaqueMemory;
   void* data() const { return const_cast<std::byte*>(tensor_.raw_data()); }
+  template <class T>
+  T* data(const std::source_location& where = std::source_location::current()) const {
+    return tensor_.data<T>(where);
+  }
   template <class T>
   std::span<T> as(const std::source_location& where = std::source_location::current()) const;
 };
@@ -149,8 +158,10 @@ namespace detail {
 
 // The elements as data<T>() finds them (toroid/tensor.h), and how many there are.
 [[noreturn]] void fail_strided(const std::source_location& where);
+[[noreturn]] void fail_on_gpu(const Tensor& t, const std::source_location& where);
 template <class T>
 std::span<T> elements(const Tensor& t, const std::source_location& where) {
+  if (t.device().is_cuda()) fail_on_gpu(t, where);
   if (!t.is_contiguous()) fail_strided(where);
   return {t.data<T>(where), static_cast<size_t>(t.numel()) * size_of(t.dtype()) / sizeof(T)};
 }

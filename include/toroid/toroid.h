@@ -11,6 +11,7 @@
 #include "toroid/collectives.h"
 #include "toroid/compile.h"
 #include "toroid/control_flow.h"
+#include "toroid/cuda_function.h"
 #include "toroid/cuda_kernel.h"
 #include "toroid/custom_gradient.h"
 #include "toroid/custom_op.h"

@@ -136,6 +136,7 @@ int inspect_package(const std::string& path, bool json) {
       fmt::print("    program for {}: {} {}, {} kernels, {}\n", q.target, q.device, q.code_for, q.kernels.size(),
                  missing.empty() ? fmt::format("{} steps", p->plan(q).steps.size()) : "whose steps cannot be read here");
       for (auto& o : missing) fmt::print("      needs the operation {}, which this process has not registered\n", shown(o));
+      for (auto& o : q.gpu_functions) fmt::print("      calls the function for GPUs of {}\n", shown(o));
       if (!q.precision.empty()) fmt::print("      computes in {}: f32 results within {} of their range\n", shown(q.precision), q.tolerance);
       if (q.tuning.by == "lock" || q.tuning.by == "timing")
         fmt::print("      tuned for {}, by {}\n", shown(q.tuning.device),

@@ -96,8 +96,8 @@ codegen::KernelText text_of(const program::Extern& call) {
       out.buffers.push_back(v.memory.buffer);
       return &held.emplace_back(TensorType{v.memory.dtype, v.sizes, {}});
     }));
-  TOROID_USER_CHECK(program::has_kernels_operands(call),
-                    "{} got its kernel while a program with it was compiled; register the kernel before", call.op->name);
+  TOROID_USER_CHECK(program::has_gpu_operands(call), "{} got its kernel while a program with it was compiled; register the kernel before",
+                    call.op->name);
   const size_t results = call.outputs.size() - program::written_operands(call).size();  // what it writes over are arguments
   for (size_t r = 0; r < results; ++r) out.buffers.push_back(call.outputs[r].memory.buffer);
   ops::CudaKernelLaunch launch = ops::cuda_kernel_launch(*call.op, types);

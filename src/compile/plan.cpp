@@ -12,6 +12,7 @@
 #include "compile/costs.h"
 #include "compile/pipeline.h"
 #include "graph/control_flow.h"
+#include "program/users_calls.h"
 
 namespace toroid::compiler {
 namespace {
@@ -22,7 +23,7 @@ exec::HostCall::View view_of(const program::Extern::View& v) {
   return {v.memory.buffer, v.memory.dtype, v.memory.offset, v.sizes, v.memory.strides};
 }
 
-// A call of the operation's reference implementation.
+// A call of the operation's reference implementation or function.
 exec::HostCall host_call(const program::Extern& e) {
   exec::HostCall call{e.op->name, e.op, e.args, {}, {}};
   for (auto& v : e.inputs) call.inputs.push_back(view_of(v));
@@ -254,8 +255,13 @@ class Planner {
     if (n.is_library()) return std::move(library_calls_.at(i).front());
     if (!n.is_call() || kernels_.texts.count(i)) return launch(n, kernels_.texts.at(i));
     if (const auto* meet = std::get_if<program::Collective>(&n.problem)) return collective_call(*meet);
-    exec::HostCall call = host_call(std::get<program::Extern>(n.problem));
-    if (job_.setup.device.is_cuda())
+    const auto& e = std::get<program::Extern>(n.problem);
+    exec::HostCall call = host_call(e);
+    if (!job_.setup.device.is_cuda()) return call;
+    call.on_gpu = program::is_users_function(e);
+    TOROID_USER_CHECK(!call.on_gpu || program::has_gpu_operands(e),
+                      "{} got its function for GPUs while a program with it was compiled; register the function before", call.name);
+    if (!call.on_gpu)
       log(Artifact::Perf,
           fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory", call.name, program_.name));
     return call;

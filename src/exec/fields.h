@@ -141,7 +141,8 @@ void fields(S& s, L& l) {
 
 template <class S, Is<HostCall> H>
 void fields(S& s, H& h) {
-  s("name", h.name), s("op", h.op), s("args", h.args), s("inputs", h.inputs), s("outputs", h.outputs), s("where", h.where, std::string());
+  s("name", h.name), s("op", h.op), s("args", h.args), s("inputs", h.inputs), s("outputs", h.outputs);
+  s("on_gpu", h.on_gpu, false), s("where", h.where, std::string());
 }
 
 template <class S, Is<LibraryCall> C>

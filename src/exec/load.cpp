@@ -11,10 +11,12 @@
 #include "exec/nccl.h"
 #include "exec/run/executable.h"
 #include "exec/steps.h"
+#include "exec/users_function.h"
 #include "exec/verify.h"
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/cudnn/cudnn.h"
 #include "extern/onednn/onednn.h"
+#include "ops/cuda_kernels.h"
 #include "ops/opaque.h"
 #include "ops/reference.h"
 #include "tensor/upload.h"
@@ -94,12 +96,20 @@ class Loader {
     for (auto& step : plan.steps) {
       Loaded::Step& s = out.steps.emplace_back();
       if (auto* l = std::get_if<Launch>(&step)) s.kernel = kernel(*l);
+      if (auto* h = std::get_if<HostCall>(&step)) check_function(*h, plan);
       if (auto* c = std::get_if<LibraryCall>(&step))
         s.library = prepare(*c, device_, c->constant.empty() ? Tensor() : store_.constants.at(c->constant));
       if (auto* c = std::get_if<CollectiveCall>(&step); c && device_.is_cuda()) connect(*c, plan, s);
       for (auto& block : blocks_of(step)) s.blocks.push_back(load(*block.plan));
     }
     return out;
+  }
+
+  static void check_function(const HostCall& h, const Plan& plan) {
+    TOROID_USER_CHECK(!h.on_gpu || ops::has_cuda_function(*h.op),
+                      "\"{}\" calls the function for GPUs of {}, which this process has not registered: call register_cuda_function before "
+                      "its programs are loaded",
+                      plan.name, ops::opaque_name(*h.op));
   }
 
   void connect(const CollectiveCall& c, const Plan& plan, Loaded::Step& s) const {
@@ -311,6 +321,12 @@ void call_into(const HostCall& h, const std::vector<Tensor>& inputs, const std::
   const auto results = call(h, inputs, resolve);
   for (size_t r = 0; r < outputs.size(); ++r)
     if (results.at(r).defined()) copy_elements(results[r], outputs[r]);
+}
+
+void call_on_gpu(const HostCall& h, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                 const std::function<Expr(const Expr&)>& resolve, const Device& device) {
+  const OperationPlace place(h.where);
+  run_cuda_function(*h.op, arguments_of(h, inputs, resolve), outputs, device);
 }
 
 namespace {

@@ -40,8 +40,9 @@ struct Loaded {
 // The plan on a device of the kind that it was compiled for. UserError for another kind, and for a plan that verify() refuses.
 Plan verified(Plan plan, const Device& device);
 
-// UserError where the store lacks something. EnvironmentError for kernels that this machine cannot run, damaged objects, and libraries that
-// are missing or refuse a call. All ranks of a group load a plan with collectives on GPUs alike: they make what carries these.
+// UserError where the store lacks something, and for calls of functions for GPUs that this process has not registered. EnvironmentError for
+// kernels that this machine cannot run, damaged objects, and libraries that are missing or refuse a call. All ranks of a group load a plan
+// with collectives on GPUs alike: they make what carries these.
 Loaded load_parts(const Plan& plan, const Store& store);
 
 // What kernels for a processor are compiled for (Plan::code_for): "avx512 +vnni". The features are those of this processor's own set alone.
@@ -67,6 +68,9 @@ std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, c
 // ... into memory of the results' sizes and dtypes, which an opaque operation writes itself.
 void call_into(const HostCall& h, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
                const std::function<Expr(const Expr&)>& resolve);
+// ... by the operation's function for GPUs, into memory of the calling thread's work on that GPU.
+void call_on_gpu(const HostCall& h, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                 const std::function<Expr(const Expr&)>& resolve, const Device& device);
 std::shared_ptr<const external::LibraryCall> prepare(const LibraryCall& c, const Device& device, const Tensor& constant);
 
 class Executable;

@@ -61,7 +61,7 @@ struct Launch {
   std::string where = {};     // source line of what it computes first, where that is known; as in other steps
 };
 
-// A call of an operation's reference implementation on whole tensors. It returns its results; they are copied to `outputs`.
+// A call of an operation's reference implementation, or of an opaque one's function, on whole tensors.
 struct HostCall {
   std::string name;
   const ops::Op* op = nullptr;  // its row, which is named in texts
@@ -73,6 +73,7 @@ struct HostCall {
     std::vector<Expr> sizes, strides;
   };
   std::vector<View> inputs, outputs;
+  bool on_gpu = false;  // of an opaque operation: its function for GPUs works there, on the stream of the run
   std::string where = {};
 };
 

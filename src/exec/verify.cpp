@@ -253,6 +253,8 @@ class Verifier {
       if (auto* list = std::get_if<std::vector<int>>(&a)) std::for_each(list->begin(), list->end(), tensor);
     }
     for (auto* list : {&h.inputs, &h.outputs}) std::for_each(list->begin(), list->end(), [&](auto& v) { view(v); });
+    check(!h.on_gpu || (plan_.device.is_cuda() && ops::is_opaque(*h.op)), "host-calls", "{} has no function that works on {}", h.op->name,
+          to_string(plan_.device));
     if (ops::is_opaque(*h.op)) opaque(h);
   }
 

@@ -10,7 +10,6 @@
 #include "base/index_fault.h"
 #include "base/log.h"
 #include "base/scalar.h"
-#include "device/cpu/cpu_runtime.h"
 #include "device/runtime.h"
 #include "front/eager_control.h"
 #include "front/eager_region.h"
@@ -158,16 +157,6 @@ bool runs_as_parts(const ops::Op& op) {
   return op.decompose && (op.random || statistics);
 }
 
-// Tensors without dimensions and indices may come from the CPU.
-void bring(CallArgs& args, const Device& device) {
-  for (auto& a : args) {
-    if (auto* t = std::get_if<Tensor>(&a); t && t->defined()) *t = moved(*t, device);
-    if (auto* list = std::get_if<std::vector<Tensor>>(&a))
-      for (auto& t : *list)
-        if (t.defined()) t = moved(t, device);
-  }
-}
-
 }  // namespace
 
 EagerDispatcher& EagerDispatcher::instance() {
@@ -193,38 +182,6 @@ std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args,
   const OperationPlace place(line);
   auto results = ops::evaluate(op, std::move(args));
   for (auto& t : results) t = moved(t, device);
-  return results;
-}
-
-// A kernel for a GPU is a program of one step, whose last results are what is written. A function works in the host's memory: on copies
-// of what is on a GPU, and what it writes goes back.
-std::vector<Tensor> EagerDispatcher::opaque(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where) {
-  std::vector<size_t> written;
-  for (size_t i = 0; i < args.size(); ++i)
-    if (op.schema.params[i].mutated) written.push_back(i);
-  std::vector<Tensor> targets, contents, results;
-  for (size_t i : written) targets.push_back(std::get<Tensor>(args[i]));
-  if (device.is_cuda() && ops::has_cuda_kernel(op)) {
-    results = functional(ops::functional_form(op), std::move(args), device, where);
-    contents.assign(results.end() - static_cast<std::ptrdiff_t>(written.size()), results.end());
-    results.resize(results.size() - written.size());
-  } else {
-    if (device.is_cuda()) {
-      device::refuse_in_capture(device, op.name + ", which runs on the host,");
-      bring(args, Device::cpu());
-    }
-    results = ops::opaque_results(op, args);
-    for (size_t i : written) contents.push_back(std::get<Tensor>(args[i]));
-    device::cpu::run_or_record(op.name.c_str(), "opaque call", [&op, args, results, line = ops::place_text(where)] {
-      const OperationPlace place(line);
-      ops::run_opaque(op, args, results);
-    });
-    for (auto& t : results) t = moved(t, device);
-  }
-  for (size_t k = 0; k < targets.size(); ++k) {
-    if (contents[k].impl() != targets[k].impl()) copy_elements(contents[k], targets[k]);
-    targets[k].impl()->storage->writes.note();
-  }
   return results;
 }
 

@@ -102,6 +102,9 @@ class EagerDispatcher : public Dispatcher {
   std::atomic<int64_t> compiles_{0}, reference_{0};
 };
 
+// Moves a call's tensors to where it runs: those without dimensions, and indices, may come from the CPU.
+void bring(CallArgs& args, const Device& device);
+
 // Runs a traced graph operation by operation: views share memory and writes happen where they stand, whatever the inputs overlap with.
 std::vector<Tensor> run_one_by_one(const graph::Graph& g, std::span<const Tensor> user_inputs);
 

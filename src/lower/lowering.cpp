@@ -10,6 +10,7 @@
 #include "graph/requirements.h"
 #include "ops/cuda_kernels.h"
 #include "ops/custom.h"
+#include "ops/opaque.h"
 #include "program/dead_code.h"
 
 namespace toroid::lower {
@@ -337,15 +338,26 @@ Place Lowering::row_major(const graph::Value* v) {
   return own;
 }
 
+// Row-major, perhaps within the memory of other values.
+Place Lowering::dense(const graph::Value* v) {
+  const Place there = strided(v);
+  return is_dense(there, v->type.sizes) ? there : realize(v, true);
+}
+
+Place Lowering::operand_of_call(const graph::Node& call, const graph::Value* v) {
+  if (facts().device.is_cuda() && ops::has_cuda_kernel(*call.op)) return row_major(v);
+  if (facts().device.is_cuda() && ops::has_cuda_function(*call.op) && !ops::takes_strides(*call.op)) return dense(v);
+  return strided(v);
+}
+
 void Lowering::lower_extern(const graph::Node& n) {
   TOROID_USER_CHECK(n.op->kernel || n.op->formula || n.op->index_map || n.op->decompose,
                     "{} ({}): this operation is not supported by the compiler", n.op->name, n.where);
   program::Extern call;
   call.op = n.op;
-  const bool has_kernel = facts().device.is_cuda() && ops::has_cuda_kernel(*n.op);
   auto add = [&](const graph::Value* v) {
     if (!v) return -1;
-    const Place p = has_kernel ? row_major(v) : strided(v);
+    const Place p = operand_of_call(n, v);
     call.inputs.push_back({{p.buffer, v->type.dtype, p.offset, p.strides}, v->type.sizes});
     return static_cast<int>(call.inputs.size()) - 1;
   };

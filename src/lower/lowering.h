@@ -149,6 +149,9 @@ class Lowering {
   // Whether some address divides a variable of the value.
   bool divides(const Lazy& lazy);
   Place row_major(const graph::Value* v);
+  Place dense(const graph::Value* v);
+  // Where an operand of an opaque operation, or of another one that runs as a call, is as that takes it.
+  Place operand_of_call(const graph::Node& call, const graph::Value* v);
   program::Extern::View custom_operand(const graph::Value* v);
   // Of an all_reduce. False, and nothing done, where it is none of theirs.
   bool lower_meeting(const graph::Node& n);

@@ -16,20 +16,38 @@ namespace toroid {
 namespace ops {
 namespace {
 
-struct Kernels {
-  std::shared_mutex mutex;
-  std::unordered_map<const Op*, std::shared_ptr<const CudaKernel>> by_row;  // and by functional form
+struct FunctionForGpus {
+  CudaFunction function;
+  bool capturable = true;
 };
-Kernels& kernels() {
-  static Kernels& k = *new Kernels;  // never destroyed: threads may outlive main
-  return k;
+using GpuForm = std::variant<CudaKernel, FunctionForGpus>;
+
+struct GpuForms {
+  std::shared_mutex mutex;
+  std::unordered_map<const Op*, std::shared_ptr<const GpuForm>> by_row;  // and by functional form
+};
+GpuForms& gpu_forms() {
+  static GpuForms& r = *new GpuForms;  // never destroyed: threads may outlive main
+  return r;
 }
 
-std::shared_ptr<const CudaKernel> kernel_of(const Op& op) {
-  Kernels& k = kernels();
-  std::shared_lock lock(k.mutex);
-  const auto it = k.by_row.find(&op);
-  return it == k.by_row.end() ? nullptr : it->second;
+// Null where the operation has none. It lives as long as the process.
+template <class T>
+const T* gpu_form(const Op& op) {
+  GpuForms& r = gpu_forms();
+  std::shared_lock lock(r.mutex);
+  const auto it = r.by_row.find(&op);
+  return it == r.by_row.end() ? nullptr : std::get_if<T>(it->second.get());
+}
+
+void add_gpu_form(const Op& op, GpuForm made) {
+  const auto shared = std::make_shared<const GpuForm>(std::move(made));
+  GpuForms& r = gpu_forms();
+  std::unique_lock lock(r.mutex);
+  const auto [it, fresh] = r.by_row.emplace(&op, shared);
+  TOROID_USER_CHECK(fresh, "{} has a {} already", op.name,
+                    std::holds_alternative<CudaKernel>(*it->second) ? "kernel" : "function for GPUs");
+  r.by_row.emplace(&functional_form(op), shared);
 }
 
 bool takes(CustomFunction::Kind kind, const Param& p) {
@@ -41,10 +59,22 @@ bool takes(CustomFunction::Kind kind, const Param& p) {
 
 }  // namespace
 
-bool has_cuda_kernel(const Op& op) { return is_opaque(op) && kernel_of(op); }
+bool has_cuda_kernel(const Op& op) { return gpu_form<CudaKernel>(op) != nullptr; }
+bool has_cuda_function(const Op& op) { return gpu_form<FunctionForGpus>(op) != nullptr; }
+
+bool is_capturable(const Op& op) {
+  const auto* f = gpu_form<FunctionForGpus>(op);
+  return f && f->capturable;
+}
+
+void run_cuda_function(const Op& op, std::span<const Arg<Tensor>> args, std::span<const Tensor> outputs, const CudaStream& stream) {
+  const auto* f = gpu_form<FunctionForGpus>(op);
+  TOROID_CHECK(f, "{} has no function for GPUs", op.name);
+  run_opaque(op, args, outputs, "function for GPUs", [&](auto given) { f->function.run(given, stream); });
+}
 
 CudaKernelLaunch cuda_kernel_launch(const Op& op, std::span<const Arg<const TensorType*>> args) {
-  const auto kernel = kernel_of(op);
+  const auto* kernel = gpu_form<CudaKernel>(op);
   TOROID_CHECK(kernel, "{} has no kernel", op.name);
   MetaCall c(op, args);
   c.decide = [](const sym::Relation& r) -> bool {
@@ -89,11 +119,21 @@ void register_cuda_kernel(const CustomOpBase& base, CudaKernel kernel) {
   for (size_t i = 0; fits && i < params.size(); ++i) fits = ops::takes(kernel.launch.params[i], params[i]);
   TOROID_USER_CHECK(fits, "{}: the launch rule of its kernel takes other arguments than the operation; expected those of its type rule",
                     op.name);
-  const auto shared = std::make_shared<const CudaKernel>(std::move(kernel));
-  auto& k = ops::kernels();
-  std::unique_lock lock(k.mutex);
-  TOROID_USER_CHECK(k.by_row.emplace(&op, shared).second, "{} has a kernel already", op.name);
-  k.by_row.emplace(&ops::functional_form(op), shared);
+  ops::add_gpu_form(op, std::move(kernel));
+}
+
+void register_cuda_function(const CustomOpBase& base, CudaFunction f, const CudaFunctionOptions& options) {
+  const ops::Op& op = base.op();
+  TOROID_USER_CHECK(ops::is_opaque(op),
+                    "{} is made of operations, which run on GPUs; a function of your own is for an opaque operation (opaque_op)", op.name);
+  TOROID_USER_CHECK(f.run, "{}: its function for GPUs is empty", op.name);
+  const auto& wanted = ops::opaque_params(op);
+  TOROID_USER_CHECK(f.params.size() == wanted.size(),
+                    "{}: its function for GPUs takes {} parameters before the stream; expected the {} of its function", op.name,
+                    f.params.size(), wanted.size());
+  const auto other = std::mismatch(wanted.begin(), wanted.end(), f.params.begin()).first - wanted.begin();
+  TOROID_USER_CHECK(f.params == wanted, "{}: parameter {} of its function for GPUs has another type than in its function", op.name, other);
+  ops::add_gpu_form(op, ops::FunctionForGpus{std::move(f), options.capturable.value_or(!op.effect)});
 }
 
 }  // namespace toroid

@@ -122,7 +122,7 @@ void infer_types(MetaCall& c) {
 }
 
 Tensor row_major_copy(const Tensor& t) {
-  Tensor out = Tensor::empty(t.sizes(), t.dtype());
+  Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
   copy_elements(t, out);
   return out;
 }
@@ -154,9 +154,9 @@ bool may_write_there(std::span<const Arg<Tensor>> args, size_t i) {
   return true;
 }
 
-// written[i]: the memory of argument i where the function writes it.
-void call_function(const Opaque& o, std::span<const Arg<Tensor>> args, const std::vector<Tensor>& written,
-                   std::span<const Tensor> results) {
+// What the function is given. written[i]: the memory of argument i where the function writes it.
+std::vector<OpaqueFunction::Arg> given_to(const Opaque& o, std::span<const Arg<Tensor>> args, const std::vector<Tensor>& written,
+                                          std::span<const Tensor> results) {
   const auto input = [&](const Tensor& t) { return InputMemory(o.strided || t.is_contiguous() ? t : row_major_copy(t)); };
   std::vector<OpaqueFunction::Arg> given;
   const CallReader call(*o.row, args);
@@ -181,7 +181,7 @@ void call_function(const Opaque& o, std::span<const Arg<Tensor>> args, const std
     }
   }
   for (auto& r : results) given.emplace_back(OutputMemory(r));
-  run_users_code(o, "function", [&] { o.host.run(given); });
+  return given;
 }
 
 std::vector<TensorType> known_types(const Op& op, std::span<const Arg<Tensor>> args) {
@@ -208,17 +208,26 @@ void ask_rule(MetaCall& c, std::string_view which, const std::function<void(std:
   run_users_code(opaque_of(c.op()), which, [&] { rule(args); });
 }
 
-std::vector<Tensor> opaque_results(const Op& op, std::span<const Arg<Tensor>> args) {
+const std::string& opaque_name(const Op& op) { return opaque_of(op).row->name; }
+const std::vector<CustomFunction::Kind>& opaque_params(const Op& op) { return opaque_of(op).host.params; }
+bool takes_strides(const Op& op) { return opaque_of(op).strided; }
+
+std::vector<Tensor> opaque_results(const Op& op, std::span<const Arg<Tensor>> args, const Device& device) {
   std::vector<Tensor> out;
   for (auto& type : known_types(op, args)) {
     std::vector<int64_t> sizes;
     for (auto& s : type.sizes) sizes.push_back(s.constant());
-    out.push_back(Tensor::empty(sizes, type.dtype));
+    out.push_back(Tensor::empty(sizes, type.dtype, device));
   }
   return out;
 }
 
 void run_opaque(const Op& op, std::span<const Arg<Tensor>> args, std::span<const Tensor> outputs) {
+  run_opaque(op, args, outputs, "function", opaque_of(op).host.run);
+}
+
+void run_opaque(const Op& op, std::span<const Arg<Tensor>> args, std::span<const Tensor> outputs, std::string_view which,
+                const std::function<void(std::span<const OpaqueFunction::Arg>)>& function) {
   const Opaque& o = opaque_of(op);
   const auto types = known_types(op, args);
   TOROID_CHECK(types.size() == outputs.size(), "{} has {} results, memory for {} is given", op.name, types.size(), outputs.size());
@@ -242,7 +251,8 @@ void run_opaque(const Op& op, std::span<const Arg<Tensor>> args, std::span<const
       if (written[i].raw_data() != t.raw_data()) copy_elements(t, written[i]);
     }
   }
-  call_function(o, args, written, outputs.first(results));
+  const auto given = given_to(o, args, written, outputs.first(results));
+  run_users_code(o, which, [&] { function(given); });
   if (&op == o.functional) return;
   for (size_t i : o.written)
     if (const Tensor& t = std::get<Tensor>(args[i]); written[i].impl() != t.impl()) copy_elements(written[i], t);
@@ -257,6 +267,13 @@ void fail_strided(const std::source_location& where) {
       "{}:{}: as<T>() of memory that is not row-major, in an operation that was registered with `strided`; take data() and "
       "strides()",
       where.file_name(), where.line());
+}
+
+void fail_on_gpu(const Tensor& t, const std::source_location& where) {
+  fail<UserError>(
+      "{}:{}: as<T>() of memory on {}, whose elements the host cannot read; data<T>() is the address for kernels and libraries that "
+      "work there",
+      where.file_name(), where.line(), to_string(t.device()));
 }
 
 const ops::Op* register_opaque_op(std::string_view text, OpaqueTypeRule types, OpaqueFunction f, const OpaqueOptions& options) {

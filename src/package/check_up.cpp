@@ -119,6 +119,8 @@ void check_programs(CheckUp& out, const Package& p, const Entry& e) {
         return fmt::format("\"{}\" of {} is known here", operation, name);
       });
     if (known < q.operations.size()) continue;  // its plan cannot be read either
+    for (auto& missing : unknown_functions(q))
+      out.note("operation", fmt::format("{} calls the function for GPUs of \"{}\", which this process has not registered", name, missing));
     out.check("plan", [&] {
       const exec::Plan plan = p.plan(q);
       exec::verify(plan);

@@ -39,11 +39,11 @@ std::string text(const Program& p) {
   for (auto& s : p.states) states += fmt::format(R"({}{{"input": {}, "state": {}}})", states.empty() ? "" : ", ", s.input, s.state);
   states = "[" + states + "]";
   return fmt::format(
-      R"({{"target": {}, "device": {}, "code_for": {}, "plan": {}, "kernels": {}, "libraries": {}, "operations": {}, "driver": {}, )"
-      R"("precision": {}, "tolerance": {}, "tuning": {{"by": {}, "lock": {}, "device": {}}}, "states": {}}})",
+      R"({{"target": {}, "device": {}, "code_for": {}, "plan": {}, "kernels": {}, "libraries": {}, "operations": {}, "gpu_functions": {}, )"
+      R"("driver": {}, "precision": {}, "tolerance": {}, "tuning": {{"by": {}, "lock": {}, "device": {}}}, "states": {}}})",
       json_string(p.target), json_string(p.device), json_string(p.code_for), json_string(p.plan), list(p.kernels), list(p.libraries),
-      list(p.operations), p.driver, json_string(p.precision), p.tolerance, json_string(p.tuning.by), json_string(p.tuning.lock),
-      json_string(p.tuning.device), states);
+      list(p.operations), list(p.gpu_functions), p.driver, json_string(p.precision), p.tolerance, json_string(p.tuning.by),
+      json_string(p.tuning.lock), json_string(p.tuning.device), states);
 }
 
 std::string text(const Entry& e) {
@@ -212,6 +212,7 @@ Manifest read_manifest(std::string_view json, const std::string& source) {
       entry.programs.push_back({string(p, "target"), string(p, "device"), string(p, "code_for"), string(p, "plan"),
                                 strings(p.at("kernels")), strings(p.at("libraries")), strings(p.at("operations"))});
       Program& read = entry.programs.back();
+      if (const auto list = p.find("gpu_functions")) read.gpu_functions = strings(*list);
       if (const auto driver = p.find("driver")) read.driver = driver->as_int();
       if (const auto precision = p.find("precision")) read.precision = precision->as_str();
       if (const auto tolerance = p.find("tolerance")) read.tolerance = tolerance->as_double();

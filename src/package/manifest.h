@@ -68,7 +68,8 @@ struct Program {
   std::string precision = {};                               // the lowest that it computes in: "f64", "f32", "tf32", "f16", "bf16"
   double tolerance = 0;                                     // error of f32 results that it leaves, as a part of their range; 0: unknown
   Tuning tuning = {};
-  std::vector<StateUse> states = {};  // what it keeps alone is not listed
+  std::vector<StateUse> states = {};            // what it keeps alone is not listed
+  std::vector<std::string> gpu_functions = {};  // operations whose functions for GPUs it calls
 };
 
 // A function of the package.

@@ -7,12 +7,19 @@
 #include "device/cpu/isa.h"
 #include "device/cuda/architecture.h"
 #include "exec/load.h"
+#include "ops/cuda_kernels.h"
 #include "ops/table.h"
 
 namespace toroid::package {
 namespace {
 
 constexpr const char* kMakeOne = "make one: toroid compile MODEL -o FILE. A model (.pt2, ONNX) is loaded and compiled by Model::load";
+
+// Of an operation that may be named by its functional form, as what writes to arguments is.
+std::string registered_name(const std::string& name) {
+  constexpr std::string_view kFunctional = ".functional";
+  return name.ends_with(kFunctional) ? name.substr(0, name.size() - kFunctional.size()) : name;
+}
 
 }  // namespace
 
@@ -46,10 +53,16 @@ void check_parts(const Manifest& m, const import::ZipArchive& zip) {
 }
 
 std::vector<std::string> unknown_operations(const Program& p) {
-  constexpr std::string_view kFunctional = ".functional";  // of what writes to arguments
   std::vector<std::string> out;
   for (auto& name : p.operations)
-    if (!ops::table().find(name)) out.push_back(name.ends_with(kFunctional) ? name.substr(0, name.size() - kFunctional.size()) : name);
+    if (!ops::table().find(name)) out.push_back(registered_name(name));
+  return out;
+}
+
+std::vector<std::string> unknown_functions(const Program& p) {
+  std::vector<std::string> out;
+  for (auto& name : p.gpu_functions)
+    if (const ops::Op* op = ops::table().find(name); !op || !ops::has_cuda_function(*op)) out.push_back(registered_name(name));
   return out;
 }
 

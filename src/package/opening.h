@@ -21,6 +21,8 @@ void check_parts(const Manifest& m, const import::ZipArchive& zip);
 
 // Operations that it calls and that this process does not know, as they are registered: somebody's own.
 std::vector<std::string> unknown_operations(const Program& p);
+// ... of which it calls the function for GPUs, where this process has registered none.
+std::vector<std::string> unknown_functions(const Program& p);
 
 // Whether a device of this machine runs a program.
 enum class Fit { Fits, OtherKind, OtherCode, NewerDriver };

@@ -210,6 +210,11 @@ void Package::check_operations(const Entry& entry, const Program& p) const {
                     "(custom_op, opaque_op), register it before the entry is loaded, in a program that links the core library "
                     "(PackageFile). The runtime in C cannot register any",
                     source(), entry.name, missing.front());
+  const auto functions = unknown_functions(p);
+  TOROID_USER_CHECK(functions.empty(),
+                    "{}: the entry \"{}\" calls the function for GPUs of the operation \"{}\", which this process has not registered; "
+                    "call register_cuda_function before the entry is loaded",
+                    source(), entry.name, functions.front());
 }
 
 exec::Loadable Package::parts(const std::string& name, const Device& device, const Tensors& there) const {

@@ -67,11 +67,18 @@ int state_of(Manifest& m, const std::string& name, const exec::Loadable& l, size
 
 const char* library_of(const exec::LibraryCall& c) { return std::array{"onednn", "cublaslt", "cudnn", "cublaslt"}[c.problem.index()]; }
 
-void note_needs(const exec::Plan& plan, std::set<std::string>& libraries, std::set<std::string>& operations) {
+struct Needs {
+  std::set<std::string> libraries, operations, functions;
+};
+
+void note_needs(const exec::Plan& plan, Needs& needs) {
   for (auto& step : plan.steps) {
-    if (auto* c = std::get_if<exec::LibraryCall>(&step)) libraries.insert(library_of(*c));
-    if (auto* h = std::get_if<exec::HostCall>(&step)) operations.insert(h->name);
-    for (auto& block : exec::blocks_of(step)) note_needs(*block.plan, libraries, operations);
+    if (auto* c = std::get_if<exec::LibraryCall>(&step)) needs.libraries.insert(library_of(*c));
+    if (auto* h = std::get_if<exec::HostCall>(&step)) {
+      needs.operations.insert(h->name);
+      if (h->on_gpu) needs.functions.insert(h->name);
+    }
+    for (auto& block : exec::blocks_of(step)) note_needs(*block.plan, needs);
   }
 }
 
@@ -121,9 +128,11 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
               c.tuning,
               {}};
     for (auto& [input, name] : c.states) p.states.push_back({input, state_of(m, name, l, static_cast<size_t>(input))});
-    std::set<std::string> libraries, operations;
-    note_needs(l.plan, libraries, operations);
-    p.libraries.assign(libraries.begin(), libraries.end()), p.operations.assign(operations.begin(), operations.end());
+    Needs needs;
+    note_needs(l.plan, needs);
+    p.libraries.assign(needs.libraries.begin(), needs.libraries.end());
+    p.operations.assign(needs.operations.begin(), needs.operations.end());
+    p.gpu_functions.assign(needs.functions.begin(), needs.functions.end());
     for (auto& [name, k] : l.store.kernels.all()) {
       const char* ending = !l.plan.device.is_cuda() ? "o" : device::cuda::is_ptx(l.plan.code_for) ? "ptx" : "cubin";
       const std::string file = fmt::format("kernels/{}.{}", name, ending);

@@ -42,20 +42,23 @@ bool writes_over(const Extern& call, int old, int result) {
   return false;
 }
 
-bool has_kernels_operands(const Extern& call) {
-  const auto is_row_major = [](const Extern::View& v) {
+bool has_gpu_operands(const Extern& call) {
+  const bool is_kernel = is_users_kernel(call);
+  const auto is_row_major = [&](const Extern::View& v) {
     Expr stride = 1;
-    bool fits = v.memory.offset == Expr(0);
+    bool fits = !is_kernel || v.memory.offset == Expr(0);
     for (size_t d = v.sizes.size(); d-- > 0; stride = stride * v.sizes[d])
       fits = fits && (v.sizes[d] == Expr(1) || v.memory.strides[d] == stride);
     return fits;
   };
   const auto written = written_operands(call);
-  return std::all_of(call.inputs.begin(), call.inputs.end(), is_row_major) && std::all_of(written.begin(), written.end(), [&](auto& w) {
-           return call.inputs[w.first].memory.buffer == call.outputs[w.second].memory.buffer;
-         });
+  const bool with_gaps = !is_kernel && ops::takes_strides(*call.op);
+  return (with_gaps || std::all_of(call.inputs.begin(), call.inputs.end(), is_row_major)) &&
+         std::all_of(written.begin(), written.end(),
+                     [&](auto& w) { return call.inputs[w.first].memory.buffer == call.outputs[w.second].memory.buffer; });
 }
 
 bool is_users_kernel(const Extern& call) { return ops::has_cuda_kernel(*call.op); }
+bool is_users_function(const Extern& call) { return ops::has_cuda_function(*call.op); }
 
 }  // namespace toroid::program

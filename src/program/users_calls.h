@@ -12,10 +12,12 @@ std::vector<std::pair<size_t, size_t>> written_operands(const Extern& call);
 // Whether the call may write the buffer `result` into the memory of the buffer `old`: these are the new contents of an argument that it
 // writes, and it reads `old` as that argument alone.
 bool writes_over(const Extern& call, int old, int result);
-// Whether a GPU has a kernel for it (toroid/cuda_kernel.h): then it is a launch, and its operands are row-major memory.
+// Whether a GPU has a kernel for it (toroid/cuda_kernel.h), so that it is a launch; or a function that works there
+// (toroid/cuda_function.h).
 bool is_users_kernel(const Extern& call);
-// Whether its operands are as kernels want them once all passes have run: row-major from the beginning of their buffers, and what it writes
-// over where it writes.
-bool has_kernels_operands(const Extern& call);
+bool is_users_function(const Extern& call);
+// Whether its operands are as that one wants them once all passes have run. What it writes over lies where it writes. Others are row-major,
+// for kernels from the beginning of their buffers, unless the operation takes strides and has a function.
+bool has_gpu_operands(const Extern& call);
 
 }  // namespace toroid::program

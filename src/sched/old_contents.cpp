@@ -35,7 +35,7 @@ int bring_old_contents(program::Program& p) {
   int copies = 0;
   std::vector<Node> nodes;
   for (Node& n : p.nodes) {
-    if (auto* call = std::get_if<Extern>(&n.problem); call && program::is_users_kernel(*call))
+    if (auto* call = std::get_if<Extern>(&n.problem); call && (program::is_users_kernel(*call) || program::is_users_function(*call)))
       for (auto& [input, output] : program::written_operands(*call)) {
         Extern::View &from = call->inputs[input], &to = call->outputs[output];
         if (from.memory.buffer == to.memory.buffer) continue;

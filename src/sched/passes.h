@@ -56,9 +56,8 @@ inline constexpr target::ProgramPass kForeach = {"foreach", "Runs updates of inp
 inline constexpr target::ProgramPass kWriteBack = {"write_back", "Writes results that replace an input where that input lies.",
                                                    run_write_back, target::kEachFusion, true};
 inline constexpr target::ProgramPass kReuse = {"reuse", "Writes large temporaries over those that they are made of.", run_reuse, kJoins};
-inline constexpr target::ProgramPass kOldContents = {"old_contents",
-                                                     "Copies what kernels of opaque operations write over to where they write.",
-                                                     run_old_contents, target::kEachFusion, true};
+inline constexpr target::ProgramPass kOldContents = {
+    "old_contents", "Copies what opaque operations write over on a GPU to where they write.", run_old_contents, target::kEachFusion, true};
 inline constexpr target::ProgramPass kMarkMeetings = {
     "mark_meetings", "Says which products follow a meeting of ranks, beside which their blocks begin.", run_mark_meetings};
 inline constexpr target::ProgramPass kOverlapCollectives = {

@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "import/load_model.h"
 #include "temp_folder.h"
+#include "toroid/cuda_function.h"
 #include "toroid/opaque_op.h"
 #include "toroid/ops.h"
 #include "toroid/save_package.h"
@@ -75,6 +76,27 @@ TEST(PackageCommand, RefusesOperationsThatNobodyRegistered) {
   EXPECT_TRUE(contains(shown.text, "output output1: f32[2]") && contains(shown.text, "steps cannot be read here") &&
               contains(shown.text, "needs the operation package_cli::twice, which"))
       << shown.text;
+}
+
+// A program for a GPU needs the function, too, that was registered for one.
+TEST(PackageCommand, NamesFunctionsForGpusThatAProgramCalls) {
+  static const auto same = opaque_op(
+      "package_cli::same(Tensor x) -> Tensor", [](const MemoryType& x) { return x; }, [](InputMemory, OutputMemory) {});
+  register_cuda_function(same, [](InputMemory, OutputMemory, CudaStream) {});
+  const test::TempFolder folder;
+  PackageOptions options;
+  options.targets = {"sm_90a", "native"};
+  try {
+    save_package([](const std::vector<Tensor>& in) { return std::vector<Tensor>{same(in[0])}; }, {Tensor::of({1, 2}, {2})},
+                 folder / "m.tpk", options);
+  } catch (const EnvironmentError& e) {
+    GTEST_SKIP() << e.what();
+  }
+  const auto shown = test::toroid_command("inspect " + (folder / "m.tpk"));
+  const std::string line = "calls the function for GPUs of package_cli::same";
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_TRUE(contains(shown.text, line)) << shown.text;
+  EXPECT_EQ(shown.text.find(line), shown.text.rfind(line)) << "the program for the host has none: " << shown.text;
 }
 
 TEST(PackageCommand, NamesTheEntryThatRuns) {

@@ -139,6 +139,8 @@ class Gpu {
   void record_after(std::span<const CUgraphNode> nodes);
   // Within `work`: the latest launch on the calling thread's stream, as a node of the graph.
   CUgraphNode recorded_node() const;
+  // Whether a capture of the calling thread's stream was ended by a call that none can hold.
+  bool capture_is_broken() const;
   void launch(const Graph& graph);
   GraphMemory& graph_memory() { return graph_memory_; }
 

@@ -56,16 +56,33 @@ void Gpu::record_after(std::span<const CUgraphNode> nodes) {
   driver_.check(driver_.follow(recording_stream_, nodes.data(), nullptr, nodes.size(), kInPlaceOfAll), "ordering recorded launches");
 }
 
-CUgraphNode Gpu::recorded_node() const {
+namespace {
+
+// What is captured on a stream.
+struct CaptureInfo {
   int status = 0;
   uint64_t id = 0;
   CUgraph graph = nullptr;
   const CUgraphNode* last = nullptr;
   const void* edges = nullptr;
-  size_t count = 0;
-  driver_.check(driver_.capture_info(stream(), &status, &id, &graph, &last, &edges, &count), "asking for a recorded launch");
-  TOROID_CHECK(count == 1, "{} recorded launches are the latest", count);
-  return last[0];
+  size_t count = 0;  // of `last`
+
+  CUresult ask(const Driver& driver, CUstream stream) { return driver.capture_info(stream, &status, &id, &graph, &last, &edges, &count); }
+};
+
+}  // namespace
+
+CUgraphNode Gpu::recorded_node() const {
+  CaptureInfo now;
+  driver_.check(now.ask(driver_, stream()), "asking for a recorded launch");
+  TOROID_CHECK(now.count == 1, "{} recorded launches are the latest", now.count);
+  return now.last[0];
+}
+
+bool Gpu::capture_is_broken() const {
+  constexpr int kInvalidated = 2;
+  CaptureInfo now;
+  return now.ask(driver_, stream()) == kSuccess && now.status == kInvalidated;
 }
 
 void Gpu::launch(const Graph& graph) {

@@ -16,6 +16,12 @@ bool moves(const Plan& plan, int buffer) {
 // What a recorded step that is no launch works on.
 std::vector<int> opaque_buffers(const StepPlan& step) {
   if (auto* c = std::get_if<CollectiveCall>(&step)) return {c->input.buffer, c->output.buffer};
+  if (auto* h = std::get_if<HostCall>(&step)) {
+    std::vector<int> out;
+    for (auto* views : {&h->inputs, &h->outputs})
+      for (auto& v : *views) out.push_back(v.buffer);
+    return out;
+  }
   return std::get<LibraryCall>(step).buffers;
 }
 

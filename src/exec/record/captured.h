@@ -78,7 +78,7 @@ class Captured {
   std::vector<std::vector<size_t>> steps_;         // of each segment: the steps behind its recorded launches
   std::vector<std::pair<int, void*>> settled_;     // buffers that are recorded for good and might move, with their addresses
   int64_t width_ = 1;
-  bool opaque_ = false;  // it calls libraries or collectives, whose arguments cannot be changed
+  bool opaque_ = false;  // it calls libraries, collectives or functions of users', whose arguments cannot be changed
 };
 
 }  // namespace toroid::exec

@@ -7,15 +7,34 @@
 #include "base/text.h"
 #include "exec/run/overlap.h"
 #include "exec/steps.h"
+#include "ops/cuda_kernels.h"
 #include "ops/opaque.h"
 
 namespace toroid::exec {
 namespace {
 
+bool works_on_handed(const Plan& plan, const std::vector<HostCall::View>& views) {
+  return std::any_of(views.begin(), views.end(),
+                     [&](auto& v) { return plan.buffers[static_cast<size_t>(v.buffer)].role == BufferRole::Handed; });
+}
+
+// Why a function of the user's on a GPU cannot be recorded, if so.
+void skip_function(const Plan& plan, const HostCall& h, CaptureSkip& s) {
+  if (!ops::is_capturable(*h.op)) {
+    s.reason = "its function for GPUs was registered as not capturable, or it has an effect";
+    s.fix = "CudaFunctionOptions::capturable, where it only starts work on the stream";
+  } else if (works_on_handed(plan, h.inputs) || works_on_handed(plan, h.outputs)) {
+    s.reason = "it works on what control flow hands on, whose address a recorded function cannot follow";
+    s.fix = "the call within the block, or outside of the compiled function";
+  }
+}
+
 // Why a step cannot be recorded; an empty reason when it can.
 CaptureSkip skip_of(const Plan& plan, const StepPlan& step, const std::string& on_host) {
   CaptureSkip s{plan.name, name_of(step), "", where_of(step), ""};
-  if (auto* h = std::get_if<HostCall>(&step); h && ops::is_opaque(*h->op)) {
+  if (auto* h = std::get_if<HostCall>(&step); h && h->on_gpu) {
+    skip_function(plan, *h, s);
+  } else if (h && ops::is_opaque(*h->op)) {
     s.reason = "it is a function on the host";
   } else if (h) {
     s.reason = "it runs as reference code on the host";
@@ -33,8 +52,7 @@ CaptureSkip skip_of(const Plan& plan, const StepPlan& step, const std::string& o
   } else if (m && !on_host.empty()) {
     s.reason = "its ranks meet on the host: " + on_host;
     s.fix = "NCCL, and a GPU for each rank";
-  } else if (m && (plan.buffers[static_cast<size_t>(m->input.buffer)].role == BufferRole::Handed ||
-                   plan.buffers[static_cast<size_t>(m->output.buffer)].role == BufferRole::Handed)) {
+  } else if (m && works_on_handed(plan, {m->input, m->output})) {
     s.reason = "it works on what control flow hands on, whose address a recorded collective cannot follow";
     s.fix = "the collective within the block, or outside of the compiled function";
   } else if (auto* b = std::get_if<Branch>(&step); b && !b->conditions.empty()) {

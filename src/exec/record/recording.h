@@ -16,7 +16,8 @@ using device::cpu::mark_fresh;
 class Recording {
  public:
   virtual ~Recording() = default;
-  // Runs `steps`, which add launches, and makes them ready. On a GPU steps may also call libraries, whose work is recorded for good.
+  // Runs `steps`, which add launches, and makes them ready. On a GPU steps may also call libraries and users' functions, whose work is
+  // recorded for good.
   virtual void record(const std::function<void()>& steps) = 0;
   // Within record(): appends a launch of some tasks; l and s outlive the recording. pointers: as pointers_of() gives them. slots: for each
   // of the launch's buffers the plan's buffer, if that is elsewhere at each replay, or -1.

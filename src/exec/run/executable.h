@@ -89,6 +89,7 @@ class Executable {
   void end_collectives(size_t before, Run& run) const;  // those that a step before number `before` waits for
   void abandon_collectives(Run& run) const;             // of a run that fails: nothing of it goes on beside what comes next
   Tensor tensor_at(const HostCall::View& v, const Run& run) const;
+  std::vector<Tensor> tensors_at(const std::vector<HostCall::View>& views, const Run& run) const;
   int64_t nanoseconds_of(size_t step, const std::function<void()>& work) const;
 
   // Indices that kernels check (index_checks.cpp).

@@ -48,6 +48,8 @@ void LateSizes::prepare(size_t step, Lane& lane, Workspace& memory) {
     s.counters = counters.at, bound_.zeros = counters.end;
   } else if (auto* h = std::get_if<HostCall>(&plan_.steps[step])) {
     for (auto& v : h->inputs) provide(v.buffer, memory);
+    if (h->on_gpu)  // which writes where its results lie
+      for (auto& v : h->outputs) provide(v.buffer, memory);
   } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[step])) {
     for (int b : c->buffers) provide(b, memory);
     scratch = loaded_.steps[step].library->scratch_bytes();

@@ -46,6 +46,12 @@ Tensor Executable::tensor_at(const HostCall::View& v, const Run& run) const {
   return Tensor::from_blob(data, evaluate(v.sizes, symbols), v.dtype, evaluate(v.strides, symbols), nullptr, plan_.device);
 }
 
+std::vector<Tensor> Executable::tensors_at(const std::vector<HostCall::View>& views, const Run& run) const {
+  std::vector<Tensor> out;
+  for (auto& v : views) out.push_back(tensor_at(v, run));
+  return out;
+}
+
 void Executable::run_launch(const Launch& l, size_t step, Run& run) {
   const BoundStep& s = run.bound.steps[step];
   const std::vector<void*> pointers = pointers_of(plan_, l, s, {run.lane, run.memory.at});
@@ -58,19 +64,15 @@ void Executable::run_launch(const Launch& l, size_t step, Run& run) {
 }
 
 void Executable::run_host_call(const HostCall& h, Run& run) {
+  const auto resolve = [&](const Expr& e) { return Expr(evaluate(e, run.bound.symbols)); };
+  if (h.on_gpu) return call_on_gpu(h, tensors_at(h.inputs, run), tensors_at(h.outputs, run), resolve, plan_.device);
   if (plan_.device.is_cuda()) device::refuse_in_capture(plan_.device, h.name + ", which runs on the host,");
   std::vector<Tensor> inputs;
   for (auto& v : h.inputs) inputs.push_back(moved(tensor_at(v, run), Device::cpu()));
-  const auto outputs = [&] {
-    std::vector<Tensor> out;
-    for (auto& v : h.outputs) out.push_back(tensor_at(v, run));
-    return out;
-  };
   if (run.capture)
-    return capture_call(h, std::move(inputs), outputs(),
+    return capture_call(h, std::move(inputs), tensors_at(h.outputs, run),
                         [symbols = run.bound.symbols](const Expr& e) { return Expr(evaluate(e, symbols)); });
-  const auto resolve = [&](const Expr& e) { return Expr(evaluate(e, run.bound.symbols)); };
-  if (!run.late && !plan_.device.is_cuda()) return call_into(h, inputs, outputs(), resolve);
+  if (!run.late && !plan_.device.is_cuda()) return call_into(h, inputs, tensors_at(h.outputs, run), resolve);
   auto results = call(h, inputs, resolve);
   if (run.late) run.late->accept(h, inputs, results, run.memory);
   for (size_t r = 0; r < h.outputs.size(); ++r)
