@@ -50,7 +50,7 @@ std::vector<Tensor> EagerDispatcher::opaque(const ops::Op& op, CallArgs args, co
     results.resize(results.size() - written.size());
   } else {
     const bool there = device.is_cuda() && ops::has_cuda_function(op);
-    if (device.is_cuda() && !there) device::refuse_in_capture(device, op.name + ", which runs on the host,");
+    if (device.is_cuda() && !there) device::refuse_in_capture(device, op.name + ", which runs on the host");
     if (device.is_cuda()) bring(args, there ? device : Device::cpu());
     results = ops::opaque_results(op, args, there ? device : Device::cpu());
     for (size_t i : written) contents.push_back(std::get<Tensor>(args[i]));

@@ -63,7 +63,7 @@ void Executable::run_collective(const CollectiveCall& c, size_t step, Run& run) 
     check_ranks(c, distributed::current_world().group(c.group));
     return on_stream(step, run, [&] { communicator->enqueue(what, device::cuda::gpu(plan_.device.index).stream()); });
   }
-  device::refuse_in_capture(plan_.device, c.name + ", whose ranks meet on the host,");
+  device::refuse_in_capture(plan_.device, c.name + ", whose ranks meet on the host");
   const Tensor given = moved(in, Device::cpu()), taken = Tensor::empty(out.sizes(), out.dtype());
   what.in = given.raw_data(), what.out = taken.raw_data();
   meet(c, std::move(what));

@@ -66,7 +66,7 @@ void Executable::run_launch(const Launch& l, size_t step, Run& run) {
 void Executable::run_host_call(const HostCall& h, Run& run) {
   const auto resolve = [&](const Expr& e) { return Expr(evaluate(e, run.bound.symbols)); };
   if (h.on_gpu) return call_on_gpu(h, tensors_at(h.inputs, run), tensors_at(h.outputs, run), resolve, plan_.device);
-  if (plan_.device.is_cuda()) device::refuse_in_capture(plan_.device, h.name + ", which runs on the host,");
+  if (plan_.device.is_cuda()) device::refuse_in_capture(plan_.device, h.name + ", which runs on the host");
   std::vector<Tensor> inputs;
   for (auto& v : h.inputs) inputs.push_back(moved(tensor_at(v, run), Device::cpu()));
   if (run.capture)
