@@ -27,8 +27,8 @@ KernelText scan_kernel(const Scan& s, device::Isa isa) {
   const bool totals = s.part == program::ScanPart::Totals;
   const std::string type(name_of(s.input.dtype)), name = totals ? "scan_totals" : "scan_rows";
   kernel.name = name;
-  std::string pointers = pointer_text("input", s.input, s, slots) + pointer_text("totals", s.totals, s, slots) +
-                         fmt::format("const {0}* const x = input + first;\n", type);
+  std::string pointers = pointer_text("input", s.input, s, slots);
+  pointers += pointer_text("totals", s.totals, s, slots) + fmt::format("const {0}* const x = input + first;\n", type);
   if (!totals) pointers += pointer_text("values", s.values, s, slots);
   auto total = [&](const std::string& t) { return expand(scan_c::kTotal, {{"NAME", name}, {"T", t}}); };
   PreludeNeeds needs{{"v_max_f64", "v_exp_f64", "s_max_f64", "s_isfinite_f64", "s_exp_f64", "s_log_f64"}, {}};
