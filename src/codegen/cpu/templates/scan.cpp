@@ -17,7 +17,10 @@ std::string scan_refusal(const Scan& s) {
 // Declares a pointer to the operand's first element of the row.
 std::string pointer_text(const char* name, const program::Operand& o, const Scan& s, Slots& slots) {
   std::string at = slots.text(o.offset);
-  for (size_t d = 0; d < s.rows.size(); ++d) at += fmt::format(" + {} * {}", unflatten("row", s.rows, d, slots), slots.text(o.strides[d]));
+  for (size_t d = 0; d < s.rows.size(); ++d) {
+    const std::string stride = slots.text(o.strides[d]);
+    at += fmt::format(" + {} * {}", unflatten("row", s.rows, d, slots), stride);
+  }
   return fmt::format("{0}* const {1} = ({0}*)bufs[{2}] + ({3});\n", name_of(o.dtype), name, slots.buffer(o.buffer), at);
 }
 
