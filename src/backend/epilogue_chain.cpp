@@ -4,6 +4,7 @@
 #include <set>
 
 #include "loop/var_map.h"
+#include "ops/formula_steps.h"
 #include "ops/table.h"
 
 namespace toroid::backend {
@@ -31,7 +32,7 @@ const std::vector<Activation>& activations() {
       if (approximate) args.emplace_back(std::string(approximate));
       ops::FormulaCall call(ops::get(op), args);
       call.operands = {builder.accumulator(DType::F32)};
-      ops::get(op).formula(call);
+      ops::emit_formula(call);
       out.push_back(std::move(a));
     };
     add(PostOpKind::Relu, "relu");

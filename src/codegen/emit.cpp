@@ -55,6 +55,8 @@ bool is_identity(ScalarOp op, DType operand) {
   return !is_float(operand) && (rounds || (is_bool(operand) && (op == ScalarOp::Abs || op == ScalarOp::Sign)));
 }
 
+ScalarOp extremum_of(sym::Kind kind) { return kind == sym::Kind::Min ? ScalarOp::Min : ScalarOp::Max; }
+
 }  // namespace
 
 ScalarOp fold_of(loop::Reduction r, DType t) {
@@ -290,8 +292,7 @@ std::string StepEmitter::index(const Expr& e) {
       return fmt::format("{}({}, {})", function(n.kind == sym::Kind::Mod ? "mod" : "floordiv", DType::I64, false), a, b);
     }
     default:
-      return fmt::format("{}({}, {})", function(n.kind == sym::Kind::Min ? "min" : "max", DType::I64, false), index(n.args[0]),
-                         index(n.args[1]));
+      return call(extremum_of(n.kind), DType::I64, DType::I64, {index(n.args[0]), index(n.args[1])}, false);
   }
 }
 
@@ -334,8 +335,7 @@ std::string StepEmitter::vector_index(const Expr& e) {
                      true);
     }
     default:
-      return fmt::format("{}({}, {})", function(n.kind == sym::Kind::Min ? "min" : "max", DType::I64, true), vector_index(n.args[0]),
-                         vector_index(n.args[1]));
+      return call(extremum_of(n.kind), DType::I64, DType::I64, {vector_index(n.args[0]), vector_index(n.args[1])}, true);
   }
 }
 

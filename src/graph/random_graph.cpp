@@ -273,7 +273,10 @@ Drawn RandomGenerator::partner(const Drawn& x) {
   return fitting.empty() ? x : *one_of(fitting);
 }
 
-Drawn RandomGenerator::bounded(const Drawn& x) { return rough(ops::call1(chance(2) ? "tanh" : "sigmoid", {tame(as_float(x)).t})); }
+Drawn RandomGenerator::bounded(const Drawn& x) {
+  const Tensor of = tame(as_float(x)).t;
+  return rough(ops::call1(chance(2) ? "tanh" : "sigmoid", {of}));
+}
 
 Tensor RandomGenerator::index_into(const Exprs& sizes, const Expr& extent) {
   if (extent == Expr(0) && !(numel(sizes) == Expr(0))) fail<UserError>("nothing can be indexed");

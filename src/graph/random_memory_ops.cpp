@@ -199,18 +199,22 @@ std::vector<Drawn> RandomGenerator::convolution() {
   for (int i = 0; i < 6 && !x.defined(); ++i)
     if (const Drawn& d = any(); d.t.dim() == 4 && !d.wild && is_float(d.t.dtype()) && sizes_of(d.t)[1].is_const())
       x = d.t, channels = sizes_of(d.t)[1].constant(), t = d.t.dtype();
+  bool padded = x.defined();  // it may be
   if (!x.defined())
     x = fresh_input(t, {options_.degenerate ? pick(2) : 1 + pick(2), channels, 3 + pick(6), 3 + pick(chance(3) ? 30 : 6)}).t;
-  if (chance(4)) x = call1("constant_pad_nd", {x, chance(3) ? Exprs{1, 0, 1, 1} : Exprs{1, 1, 2, 2}});
+  if (chance(4)) padded = true, x = call1("constant_pad_nd", {x, chance(3) ? Exprs{1, 0, 1, 1} : Exprs{1, 1, 2, 2}});
   if (channels % groups || channels > 32) groups = 1, out = std::min<int64_t>(out, 8);
   InputKind kind = chance(3) ? InputKind::User : InputKind::Parameter;
-  Tensor w = fresh_input(t, {out, channels / groups, 1 + pick(3), 1 + pick(3)}, kind).t;
+  const Drawn weight = fresh_input(t, {out, channels / groups, 1 + pick(3), 1 + pick(3)}, kind);
   Exprs stride = {1 + pick(2), 1 + pick(2)}, padding = {pick(2), pick(2)}, dilation = {1 + pick(2), 1};
   for (size_t d = 0; d < 2; ++d) {  // the kernel fits
-    const Expr reach = dilation[d] * (sizes_of(w)[d + 2] - 1) + 1, size = sizes_of(x)[d + 2];
+    const Expr reach = dilation[d] * (sizes_of(weight.t)[d + 2] - 1) + 1, size = sizes_of(x)[d + 2];
     const int64_t missing = reach.constant() - (size.is_const() ? size.constant() : 0);
     padding[d] = std::max(padding[d].constant(), (missing + 1) / 2);
+    padded = padded || padding[d].constant() > 0;
   }
+  // Whether padding is left out or multiplied, which an infinite weight shows, is up to the way of computing (docs/limits.md).
+  const Tensor w = padded ? tame(weight).t : weight.t;
   Arg<Tensor> bias = chance(2) ? Arg<Tensor>(fresh_input(t, {out}, kind).t) : Arg<Tensor>();
   Tensor y = chance(3) ? call1("conv2d", {x, w, bias, stride, padding, dilation, Expr(groups)})
                        : call1("convolution", {x, w, bias, stride, padding, dilation, false, Exprs{0, 0}, Expr(groups)});
@@ -225,7 +229,10 @@ std::vector<Drawn> RandomGenerator::pool() {
   Drawn x;
   for (int i = 0; i < 6 && !x.t.defined(); ++i)
     if (const Drawn& d = any(); d.t.dim() >= 3 && d.t.dim() <= 4 && is_float(d.t.dtype()) && !d.wild) x = d;
-  if (!x.t.defined()) x = fresh_input(float_dtype(), {options_.degenerate ? pick(2) : 1 + pick(2), 1 + pick(3), 3 + pick(5), 3 + pick(5)});
+  if (!x.t.defined()) {
+    const Exprs sizes = {options_.degenerate ? pick(2) : 1 + pick(2), 1 + pick(3), 3 + pick(5), 3 + pick(5)};
+    x = fresh_input(float_dtype(), sizes);
+  }
   Exprs kernel = {1 + pick(3), 1 + pick(3)}, stride = {1 + pick(2), 1 + pick(2)};
   switch (pick(4)) {
     case 0:

@@ -18,11 +18,14 @@ std::vector<Drawn> RandomGenerator::unary() {
   const char* name = one_of(names);
   if (name == std::string_view("expm1")) x = bounded(x);
   switch (pick(6)) {
-    case 0:
-      return {rough(call1(chance(2) ? "exp" : "exp2", {bounded(x).t}))};
-    case 1:  // away from zero, where they are steep
-      return {rough(call1(one_of<const char*>({"sqrt", "rsqrt", "log", "reciprocal", "log2", "log1p"}),
-                          {call1("add.Tensor", {call1("abs", {x.t}), 0.5})}))};
+    case 0: {
+      const Tensor of = bounded(x).t;
+      return {rough(call1(chance(2) ? "exp" : "exp2", {of}))};
+    }
+    case 1: {  // away from zero, where they are steep
+      const Tensor of = call1("add.Tensor", {call1("abs", {x.t}), 0.5});
+      return {rough(call1(one_of<const char*>({"sqrt", "rsqrt", "log", "reciprocal", "log2", "log1p"}), {of}))};
+    }
     case 2:
       return {
           rough(call1("pow.Tensor_Scalar", {call1("add.Tensor", {call1("sigmoid", {x.t}), 0.5}), one_of<double>({2, 0.5, -1, 3, 2.5})}))};
@@ -65,8 +68,8 @@ std::vector<Drawn> RandomGenerator::special() {
     case 2:
       return {exact(call1(one_of<const char*>({"isnan", "isinf", "isfinite"}), {x.t}), 1, 1)};
     default: {
-      Drawn y = partner(x);
-      return {rough(call1(one_of<const char*>({"fmax", "fmin", "maximum", "minimum"}), {x.t, as_float(y).t}), true)};
+      const Tensor y = as_float(partner(x)).t;
+      return {rough(call1(one_of<const char*>({"fmax", "fmin", "maximum", "minimum"}), {x.t, y}), true)};
     }
   }
 }
@@ -105,8 +108,10 @@ std::vector<Drawn> RandomGenerator::binary() {
     case 6:
       if (chance(2)) return {rough(call1("gelu_backward", {bounded(as_float(a)).t, bounded(as_float(b)).t}))};
       return {rough(call1("lerp.Scalar", {bounded(a).t, bounded(a).t, 0.25}))};
-    case 7:
-      return {rough(call1(chance(2) ? "addcmul" : "addcdiv", {bounded(a).t, bounded(b).t, call1("exp", {bounded(b).t})}))};
+    case 7: {
+      const std::vector<Tensor> of = {bounded(a).t, bounded(b).t, call1("exp", {bounded(b).t})};
+      return {rough(call1(chance(2) ? "addcmul" : "addcdiv", {of[0], of[1], of[2]}))};
+    }
     case 8:
       if (chance(2)) {  // between the limits, where it is steep
         Tensor inside = call1("add.Tensor", {call1("mul.Tensor", {call1("sigmoid", {tame(as_float(b)).t}), 0.5}), 0.25});
@@ -122,7 +127,8 @@ std::vector<Drawn> RandomGenerator::binary() {
 }
 
 std::vector<Drawn> RandomGenerator::integer() {
-  Drawn a = cast_to(any_exact(), one_of<DType>({DType::I64, DType::I32}));
+  const DType type = one_of<DType>({DType::I64, DType::I32});
+  Drawn a = cast_to(any_exact(), type);
   Drawn b = partner(a);
   if (!b.exact || b.wild) b = a;
   b = cast_to(b, a.t.dtype());
@@ -170,7 +176,10 @@ std::vector<Drawn> RandomGenerator::choose() {
   }
 }
 
-std::vector<Drawn> RandomGenerator::casts() { return {cast_to(any(), dtype())}; }
+std::vector<Drawn> RandomGenerator::casts() {
+  const DType type = dtype();
+  return {cast_to(any(), type)};
+}
 
 std::vector<Drawn> RandomGenerator::reduce() {
   Drawn x = any_float();
@@ -214,10 +223,13 @@ std::vector<Drawn> RandomGenerator::reduce_exact() {
       return {derived(call1(chance(2) ? "amax" : "amin", {x.t, dims, keep}), {&x}, x.bound, x.grain)};
     case 2:
       return {derived(call1("sum.dim_IntList", {x.t, dims, keep}), {&x}, x.bound * n, x.grain)};
-    case 3:
+    case 3: {
       if (!x.exact) return {};
-      if (chance(4)) return {exact(call1(chance(2) ? "argmax" : "argmin", {is_bool(x.t.dtype()) ? cast_to(x, DType::I64).t : x.t}), n, 1)};
-      return {exact(call1(chance(2) ? "argmax" : "argmin", {is_bool(x.t.dtype()) ? cast_to(x, DType::I64).t : x.t, dim, keep}), n, 1)};
+      const bool of_all = chance(4);
+      const Tensor of = is_bool(x.t.dtype()) ? cast_to(x, DType::I64).t : x.t;
+      const char* name = chance(2) ? "argmax" : "argmin";
+      return {exact(of_all ? call1(name, {of}) : call1(name, {of, dim, keep}), n, 1)};
+    }
     case 4:
       if (!x.exact) return {};
       return {exact(call1(chance(2) ? "any.dims" : "all.dims", {x.t, dims, keep}), 1, 1)};
@@ -416,9 +428,11 @@ std::vector<Drawn> RandomGenerator::rearrange() {
     }
     case 3:
       return {own(call1("repeat_interleave.self_int", {x.t, Expr(options_.degenerate ? pick(3) : 2), Expr(d)}))};
-    case 4:
+    case 4: {
       if (rank < 2) return {};
-      return {derived(call1(chance(2) ? "tril" : "triu", {x.t, Expr(pick(3) - 1)}), {&x}, x.bound, x.grain)};
+      const Expr diagonal = pick(3) - 1;
+      return {derived(call1(chance(2) ? "tril" : "triu", {x.t, diagonal}), {&x}, x.bound, x.grain)};
+    }
     default:
       return {own(call1("contiguous", {call1("transpose.int", {x.t, Expr(d), Expr(some_dim(rank))})}))};
   }
@@ -441,8 +455,10 @@ std::vector<Drawn> RandomGenerator::join() {
   }
   std::vector<Tensor> parts = {a.t, b.t};
   if (chance(2)) parts.push_back(call1("neg", {as_float(a).t}));
-  if (options_.degenerate && chance(2))  // an empty vector joins with tensors of any rank
-    parts.insert(parts.begin() + pick(static_cast<int64_t>(parts.size()) + 1), fresh_input(a.t.dtype(), {0}).t);
+  if (options_.degenerate && chance(2)) {  // an empty vector joins with tensors of any rank
+    const Tensor empty = fresh_input(a.t.dtype(), {0}).t;
+    parts.insert(parts.begin() + pick(static_cast<int64_t>(parts.size()) + 1), empty);
+  }
   for (auto& p : parts)
     if (is_float(parts.back().dtype()) && !is_float(p.dtype())) p = call1("_to_copy", {p, parts.back().dtype()});
   return {derived(call1("cat", {parts, Expr(d)}), {&a, &b}, bound, grain)};
@@ -454,9 +470,11 @@ std::vector<Drawn> RandomGenerator::pad() {
   for (int64_t d = 0, n = 1 + pick(std::min<int64_t>(std::max<int64_t>(x.t.dim(), 1), 2)); d < n; ++d)
     widths.insert(widths.end(), {pick(3), pick(3)});
   switch (pick(4)) {
-    case 0:
+    case 0: {
       if (x.t.dim() < 2 || is_bool(x.t.dtype())) return {};
-      return {derived(call1(chance(2) ? "reflection_pad1d" : "replication_pad1d", {x.t, Exprs{pick(2), 1}}), {&x}, x.bound, x.grain)};
+      const Exprs pads = {pick(2), 1};
+      return {derived(call1(chance(2) ? "reflection_pad1d" : "replication_pad1d", {x.t, pads}), {&x}, x.bound, x.grain)};
+    }
     case 1:  // cuts off on one side
       return {derived(call1("constant_pad_nd", {x.t, Exprs{-1, 2}}), {&x}, x.bound, x.grain)};
     default: {

@@ -159,22 +159,23 @@ namespace {
 // A ValueFault of x, as an I64: no value takes the first comparison's other side but what is wrong.
 S fault_of(ValueRule rule, S x) {
   const auto number = [&](ValueFault f) { return lit_as(x, DType::I64, Number::of(static_cast<int64_t>(f))); };
-  const S none = number(ValueFault::None);
-  S found = none;
+  const auto choose = [&](S wrong, ValueFault fault, S otherwise) { return select(wrong, number(fault), otherwise); };
+  S found = number(ValueFault::None);
   switch (rule) {
     case ValueRule::Probability:
-      found = select(x > 1.0, number(ValueFault::AboveOne), none);
+      found = choose(x > 1.0, ValueFault::AboveOne, found);
       break;
     case ValueRule::Total:
-      found = select(x == 0.0, number(ValueFault::Zero), none);
+      found = choose(x == 0.0, ValueFault::Zero, found);
       [[fallthrough]];
     case ValueRule::Weight:
-      found = select(x == lit(x, std::numeric_limits<double>::infinity()), number(ValueFault::Infinite), found);
+      found = choose(x == lit(x, std::numeric_limits<double>::infinity()), ValueFault::Infinite, found);
       break;
     default:
       break;
   }
-  return select(x >= 0.0, found, select(is_nan(x), number(ValueFault::NotANumber), number(ValueFault::Negative)));
+  const S below = number(ValueFault::Negative), wrong = choose(is_nan(x), ValueFault::NotANumber, below);
+  return select(x >= 0.0, found, wrong);
 }
 
 }  // namespace
@@ -201,10 +202,12 @@ void lower_check_values(Lowering& l, const graph::Node& n) {
     Expr extent = 1;
     if (rule == ValueRule::AtMost) {
       extent = bound + 1;
-      found = select((x >= 0.0) & (x < b.index(extent)), lit(x, 0), x);
+      const S below = x < b.index(extent), inside = (x >= 0.0) & below;
+      found = select(inside, lit(x, 0), x);
     } else if (rule == ValueRule::AtLeast) {
       extent = bound;
-      found = select(x >= b.index(bound), lit(x, 0), lit(x, -1) - x);
+      const S right = x >= b.index(bound), zero = lit(x, 0);
+      found = select(right, zero, lit(x, -1) - x);
     } else {
       found = fault_of(rule, x);
     }

@@ -101,7 +101,8 @@ void add_bias(Lowering& l, const graph::Node& n, program::Node& node, size_t cha
   node.body.steps.clear();
   BodyBuilder b(node.body);
   const loop::Var& var = node.domain.vars[channel];
-  S sum = b.accumulator(DType::F32) + cast(l.value(*bias).at(b, {var.extent() == Expr(1) ? Expr(0) : var.symbol}), DType::F32);
+  const S product = b.accumulator(DType::F32);
+  const S sum = product + cast(l.value(*bias).at(b, {var.extent() == Expr(1) ? Expr(0) : var.symbol}), DType::F32);
   b.store(store.buffer, store.dtype, store.index, sum);
 }
 

@@ -28,7 +28,7 @@ void matmul_loop(Lowering& l, const graph::Node& n, const Lazy& a, const Lazy& b
   Index ai = index, bi = index;
   ai.back() = k;
   bi[bi.size() - 2] = k;
-  S product = cast(a.at(builder, ai), compute) * cast(b.at(builder, bi), compute);
+  const S left = cast(a.at(builder, ai), compute), product = left * cast(b.at(builder, bi), compute);
   builder.store(out.buffer, type.dtype, flat_index(out, index), k.is_const() ? product : builder.reduce(loop::Reduction::Sum, product));
   loop::eliminate_dead(node.body);
   l.append(std::move(node), n.results[0]);

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/mutants.h"
 #include "lower/lowering.h"
+#include "ops/formula_steps.h"
 #include "ops/row_text.h"
 
 namespace toroid::lower {
@@ -131,16 +132,16 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
       out.over_open = out.over_open || o.lazy->over_open;
     }
   if (widens) out.over_template = false;
-  auto formula = [&op, types, compute](ScalarBuilder&, std::vector<S> inputs) {
+  auto formula = [&op, types, compute](std::vector<S> inputs) {
     ops::FormulaCall f(op, *types);
     f.compute = compute;
     f.operands = std::move(inputs);
-    return op.formula(f);
+    return ops::emit_formula(f);
   };
   WorkCounter counter;
   std::vector<S> stand_ins;
   for (auto& o : operands) stand_ins.push_back({&counter, counter.next++, o.condition ? DType::Bool : compute});
-  formula(counter, stand_ins);
+  formula(stand_ins);
   out.work += counter.work;
   const IndexCheck check = l.divisor_check(n, compute);
   // Operands are captured by value: realizing one later must not change what was composed.
@@ -157,7 +158,7 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
         inputs.push_back(o.size ? cast(b.index(*o.size), want) : b.constant(want, o.number));
     }
     if (check.site >= 0) check_divisor(b, divisor < 0 ? lit(inputs[0], 0) : inputs[static_cast<size_t>(divisor)], check);
-    S s = formula(b, std::move(inputs));
+    S s = formula(std::move(inputs));
     return cast(s, ops::compute_type(result));
   };
   l.define(n.results[0], std::move(out));

@@ -104,7 +104,8 @@ void uniform_into(const Tensor& out, const Tensor& key, const Tensor& from, cons
 void normal_into(const Tensor& out, const Tensor& key, const Tensor& mean, const Tensor& deviation) {
   Pairs p = pairs_at(out, key);
   Tensor r = deviation * sqrt(log(1 - p.first) * -2), angle = p.second * (2 * std::numbers::pi);
-  copy_(out, mean + r * where(p.odd, sin(angle), cos(angle)));
+  const Tensor even = cos(angle);
+  copy_(out, mean + r * where(p.odd, sin(angle), even));
 }
 
 using Filler = void (*)(const Tensor&, const Tensor&, const Tensor&, const Tensor&);

@@ -197,7 +197,7 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   bool causal = mask.is_causal;
   if (causal && attend.defined()) {
     auto positions = [&](const Tensor& t) { return arange(t.size(1), DType::I64, query.device()); };
-    Tensor seen = unsqueeze(positions(query), 1) >= positions(key);
+    const Tensor keys = positions(key), seen = unsqueeze(positions(query), 1) >= keys;
     attend = is_bool(attend.dtype()) ? attend & seen : where(seen, attend, -std::numeric_limits<double>::infinity());
     causal = false;
   }

@@ -37,7 +37,8 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
   // The limit has no gradient: that of var goes by, as PyTorch's does.
   const Tensor whole_var = for_rows ? unsqueeze(var, -1, where) : var;
   const Tensor v = add(whole_var, sub(floor, detach(whole_var, where)));
-  Tensor loss = mul(0.5, add(log(v, where), div(square(sub(input, target), where), v)));
+  const Tensor distance = div(square(sub(input, target), where), v);
+  Tensor loss = mul(0.5, add(log(v, where), distance));
   if (full) loss = add(loss, 0.5 * std::log(2 * std::numbers::pi));
   return kept == 0 ? loss : kept == 1 ? mean(loss, {}, false, {}, where) : sum(loss, {}, false, {}, where);
 }

@@ -28,7 +28,8 @@ S term(BodyBuilder& b, const Gemm& g, const std::vector<Expr>& at, const Expr& k
   left.push_back(k);
   right.insert(right.end(), {k, at.back()});
   const S x = b.load(g.a.buffer, g.a.dtype, address(g.a, left)), y = b.load(g.b.buffer, g.b.dtype, address(g.b, right));
-  return cast(x, g.accumulate) * cast(y, g.accumulate);
+  const S wide_x = cast(x, g.accumulate);
+  return wide_x * cast(y, g.accumulate);
 }
 
 // The sum at a point. Adds the variable that it runs over to the domain, where there is one.

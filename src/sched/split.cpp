@@ -132,7 +132,8 @@ class Splitter {
     S argument{&first, s.args[0], first_.body.steps[static_cast<size_t>(s.args[0])].dtype};
     S best = first.reduce(s.reduction == Reduction::ArgMax ? Reduction::Max : Reduction::Min, argument);
     S part = builder_.reduce(s.reduction, read(keep(best), best.dtype, part_));
-    S place = read(keep(partial), DType::I64, builder_.as_index(part, 0, part_.node()->extent.constant() - 1));
+    const Expr best_part = builder_.as_index(part, 0, part_.node()->extent.constant() - 1);
+    S place = read(keep(partial), DType::I64, best_part);
     return part * lit_as(part, DType::I64, Number::of(points_)) + place;
   }
 

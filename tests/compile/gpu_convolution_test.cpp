@@ -71,7 +71,7 @@ TEST(GpuConvolutions, OfOtherRanksAndTransposed) {
          return convolve("conv1d", y, {64, 256, 3}, {numbers({1}), numbers({1})});
        },
        {1, 512, 200},
-       {"kernel_cast", "conv_wgmma_add_ge_and_mul_gt_sel", "conv_wgmma_add"}},
+       {"kernel_cast", "conv_wgmma_add_ge_and_gt_mul_sel", "conv_wgmma_add"}},
       {[&](auto& in) {
          Tensor y = relu(convolve("conv_transpose2d.input", in[0], {256, 128, 2, 2}, {numbers({2, 2})}));
          y = relu(convolve("conv_transpose2d.input", y, {128, 64, 4, 4}, {numbers({2, 2}), numbers({1, 1})}));

@@ -107,7 +107,7 @@ inline std::vector<IndexedCall> indexed_calls() {
   });
   add("take", {3, 20}, {2, 4}, 60, true, [=](auto& x, auto& i) { return call1("take", {x, i}); });
   add("put", {3, 20}, {4}, 60, true, [=](auto& x, auto& i) {
-    return call1("put", {x, i, call1("reshape", {part(x, 1, 4), std::vector<Expr>{4}})});
+    return call1("put", {x, i, call1("reshape", {part(x, 1, 4), std::vector<Expr>{Expr(4)}})});
   });
   add("take_along_dim", {3, 20}, {3, 4}, 20, false, [=](auto& x, auto& i) { return call1("take_along_dim", {x, i, n(1)}); });
   for (std::string op : {"nll_loss", "nll_loss_nd", "cross_entropy_loss"})

@@ -46,7 +46,16 @@ std::vector<Named> functions() {
           FUNCTION(reshape(picked(x), {-1, 1})),
           FUNCTION(cat({picked(x), index(x, {x <= 0})})),
           FUNCTION(zeros({picked(x).size(0)})),
-          FUNCTION(zeros({picked(x).size(0)}) + picked(x)),
+          {"the sizes of two picks, the first of which is zeros",
+           [](const Tensor& x) -> Tensor {
+             const Tensor none = zeros({picked(x).size(0)});
+             return none + picked(x);
+           }},
+          {"the sizes of two picks, the second of which is zeros",
+           [](const Tensor& x) -> Tensor {
+             const Tensor first = picked(x);
+             return first + zeros({picked(x).size(0)});
+           }},
           FUNCTION(mean(picked(x))),
           FUNCTION(sort(picked(x)).first),
           FUNCTION(cumsum(picked(x), 0)),

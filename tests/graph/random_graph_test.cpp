@@ -40,6 +40,27 @@ TEST(RandomGraph, TextRoundTrip) {
   }
 }
 
+bool is_wild_input(const NodeArg& a) {
+  const auto* v = std::get_if<Value*>(&a);
+  return v && !(*v)->producer && (*v)->name.starts_with("wild");
+}
+
+// Ways of computing a convolution differ in whether padding is left out or multiplied: no weight is infinite where there may be padding.
+TEST(RandomGraph, NoInfiniteWeightMeetsPadding) {
+  int wild = 0;
+  for (uint64_t seed = 0; seed < test::samples<uint64_t>(2000); ++seed) {
+    const auto g = random_graph(seed, {.nodes = 6});
+    for (auto& n : g->nodes) {
+      if ((n->op->name != "convolution" && n->op->name != "conv2d") || !is_wild_input(n->args[1])) continue;
+      ++wild;
+      const auto padding = std::get<std::vector<Expr>>(n->args[static_cast<size_t>(n->op->schema.find("padding"))]);
+      for (const Expr& p : padding) EXPECT_EQ(p, Expr(0)) << "seed " << seed << "\n" << to_string(*g);
+      EXPECT_FALSE(std::get<Value*>(n->args[0])->producer) << "seed " << seed << ": what is convolved may be padded\n" << to_string(*g);
+    }
+  }
+  EXPECT_GT(wild, 0);
+}
+
 TEST(RandomGraph, PassesKeepTheResults) {
   CompileOptions options;
   options.set("verify_passes", "1");

@@ -188,11 +188,23 @@ class Division {
     saved_.emplace_back(size.expr);
   }
 
-  // Whether the first node that knows the size makes it, and is not given it.
-  static bool is_told_within(const Graph& g, const Expr& symbol) {
+  // What the first node computes that has the size, which data tells it; null where there is none.
+  static const ops::Op* maker_of(const Graph& g, const Expr& symbol) {
+    const auto has = [&](const Value* v) {
+      return std::any_of(v->type.sizes.begin(), v->type.sizes.end(), [&](const Expr& e) { return sym::depends_on(e, symbol); });
+    };
+    for (auto& n : g.nodes)
+      if (std::any_of(n->results.begin(), n->results.end(), has)) return n->op;
+    return nullptr;
+  }
+
+  // Whether the first node that knows the size makes it, and is not given it. One that computes something else than what makes the size
+  // in the joint graph has it because it was taken for equal to an operand's.
+  bool is_told_within(const Graph& g, const Expr& symbol) const {
     const auto is_of = [&](const Expr& e) { return sym::depends_on(e, symbol); };
     const auto one_is = [&](const std::vector<Expr>& list) { return std::any_of(list.begin(), list.end(), is_of); };
     const auto has = [&](const Value* v) { return one_is(v->type.sizes); };
+    const ops::Op* const maker = maker_of(*divided_, symbol);
     for (auto& n : g.nodes) {
       bool given = false;
       graph::for_each_operand(*n, [&](const Value* v) { given = given || has(v); });
@@ -201,7 +213,7 @@ class Division {
         if (auto* list = std::get_if<std::vector<Expr>>(&a)) given = given || one_is(*list);
       }
       if (given) return false;
-      if (std::any_of(n->results.begin(), n->results.end(), has)) return true;
+      if (std::any_of(n->results.begin(), n->results.end(), has)) return n->op == maker;
     }
     return true;
   }

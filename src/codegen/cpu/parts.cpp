@@ -64,9 +64,11 @@ std::string kernel_name(const char* name, const program::Node& node) {
 
 std::string batch_offset(const program::Operand& o, const std::vector<Expr>& batch, Slots& slots) {
   std::string out = slots.text(o.offset);
-  for (size_t d = 0; d < batch.size(); ++d)
-    if (!(o.strides[d] == Expr(0)) && !(batch[d] == Expr(1)))
-      out += fmt::format(" + {} * {}", unflatten("batch", batch, d, slots), slots.text(o.strides[d]));
+  for (size_t d = 0; d < batch.size(); ++d) {
+    if (o.strides[d] == Expr(0) || batch[d] == Expr(1)) continue;
+    const std::string stride = slots.text(o.strides[d]);
+    out += fmt::format(" + {} * {}", unflatten("batch", batch, d, slots), stride);
+  }
   return out;
 }
 

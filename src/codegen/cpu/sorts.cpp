@@ -24,8 +24,10 @@ KernelText sort_kernel(const program::Sort& s, device::Isa isa) {
   // Where a row's first element is.
   auto offset = [&](const Operand& o) {
     std::string text = slots.text(o.offset);
-    for (size_t d = 0; d < s.rows.size(); ++d)
-      text += fmt::format(" + {} * {}", unflatten("row", s.rows, d, slots), slots.text(o.strides[d]));
+    for (size_t d = 0; d < s.rows.size(); ++d) {
+      const std::string stride = slots.text(o.strides[d]);
+      text += fmt::format(" + {} * {}", unflatten("row", s.rows, d, slots), stride);
+    }
     return text;
   };
   c.key_buffer = slots.buffer(s.keys.buffer);

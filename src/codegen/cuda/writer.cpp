@@ -521,8 +521,8 @@ void CudaWriter::cut_vector() {
 void CudaWriter::tiles() {
   wait();
   const std::string across = cuda_variable(static_cast<size_t>(p_.tile_var)), along = vector_text_;
-  const std::string inside =
-      fmt::format("if ({} < {} && {} < {})", across, e_.index(p_.extent(p_.tile_var)), along, e_.index(p_.extent(p_.vector_var)));
+  const std::string tile_end = e_.index(p_.extent(p_.tile_var)), vector_end = e_.index(p_.extent(p_.vector_var));
+  const std::string inside = fmt::format("if ({} < {} && {} < {})", across, tile_end, along, vector_end);
   const bool whole = sym::known_multiple(p_.extent(p_.tile_var), p_.tile) && sym::known_multiple(p_.extent(p_.vector_var), p_.tile);
   auto open_points = [&](int vector, const char* fast, const char* slow) {
     e_.line(kCudaUnroll);

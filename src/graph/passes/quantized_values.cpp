@@ -220,7 +220,9 @@ std::optional<Affine> QuantizedValues::affine_of(const Node& n) {
   if (!numbers.defined() || numbers.dtype() != DType::F32) return std::nullopt;
   const auto count = static_cast<int64_t>(a.summands.size());
   const auto more = numbers.numel() == 1 ? numbers.to_vector() : spread(numbers, static_cast<size_t>(channel), rank, count);
-  return more ? joined(std::move(a), {{}, *more, a.sizes}, true) : std::nullopt;
+  if (!more) return std::nullopt;
+  Affine summand{{}, *more, a.sizes};
+  return joined(std::move(a), std::move(summand), true);
 }
 
 std::optional<Function> QuantizedValues::function_of(const Node& n) {

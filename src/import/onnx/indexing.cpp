@@ -96,8 +96,8 @@ void scatter_nd(OpCall& c) {
   }
   Expr count = numel_of(place);
   Tensor index_rows = op("expand", reshape(place, {count, 1}), Sizes{count, columns});
-  Tensor out =
-      op("scatter_reduce.two", reshape(x, {rows, columns}), 0, index_rows, reshape(updates, {count, columns}), reduction_name(reduction));
+  const Tensor update_rows = reshape(updates, {count, columns});
+  Tensor out = op("scatter_reduce.two", reshape(x, {rows, columns}), 0, index_rows, update_rows, reduction_name(reduction));
   c.set(0, reshape(out, sizes));
 }
 

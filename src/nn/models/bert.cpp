@@ -67,8 +67,8 @@ bool BertLayer::divide(const TensorRanks& ranks) {
 Tensor BertLayer::forward(const Tensor& x, const Tensor& mask) {
   const LayerScope here(*this);
   int64_t dim = query_.weight.sizes()[0] / heads_;
-  Tensor y = scaled_dot_product_attention(split_heads(query_(x), heads_, dim), split_heads(key_(x), heads_, dim),
-                                          split_heads(value_(x), heads_, dim), mask);
+  const Tensor value = split_heads(value_(x), heads_, dim), key = split_heads(key_(x), heads_, dim);
+  Tensor y = scaled_dot_product_attention(split_heads(query_(x), heads_, dim), key, value, mask);
   Tensor a = attention_norm_(dropout_(attention_dense_(merge_heads(y))) + x);
   return output_norm_(dropout_(output_(activate(intermediate_(a), activation_))) + a);
 }
@@ -101,7 +101,8 @@ Tensor BertModel::forward(const Tensor& input_ids, const Tensor& attention_mask,
   require(input_ids.size(1) <= config_.max_position_embeddings, "BERT: the input is longer than the {} positions that the model has",
           config_.max_position_embeddings);
   Tensor types = token_type_ids.defined() ? types_(token_type_ids) : slice(types_.weight, 0, 0, 1);
-  Tensor x = words_(input_ids) + types + slice(positions_.weight, 0, 0, input_ids.size(1));
+  const Tensor places = slice(positions_.weight, 0, 0, input_ids.size(1));
+  Tensor x = words_(input_ids) + types + places;
   x = dropout_(embeddings_norm_(x));
   Tensor mask = attention_mask.defined() ? keys_to_attend(attention_mask) : Tensor();
   for (auto& layer : layers_) x = layer->forward(x, mask);

@@ -111,11 +111,13 @@ Tensor GPT2LMHeadModel::forward(const Tensor& input_ids, const Tensor& attention
   check_ids("GPT-2", input_ids, attention_mask);
   SymInt length = input_ids.size(1);
   require(length <= config_.n_positions, "GPT-2: the input is longer than the {} positions that the model has", config_.n_positions);
-  Tensor x = dropout_(wte_(input_ids) + slice(wpe_.weight, 0, 0, length));
+  const Tensor places = slice(wpe_.weight, 0, 0, length);
+  Tensor x = dropout_(wte_(input_ids) + places);
   Tensor mask;
   if (attention_mask.defined()) {
     Tensor positions = arange(length, DType::I64, x.device());
-    mask = keys_to_attend(attention_mask) & (unsqueeze(positions, 1) >= positions);
+    const Tensor seen = unsqueeze(positions, 1) >= positions;
+    mask = keys_to_attend(attention_mask) & seen;
   }
   for (auto& block : blocks_) x = block->forward(x, mask);
   return linear(ln_f_(x), wte_.weight);

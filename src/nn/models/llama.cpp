@@ -25,8 +25,8 @@ const LlamaConfig& checked(const LlamaConfig& c) {
 
 // Each element turned with the one half a head away. Exchanging the halves is a view, so that this joins what comes before and after.
 Tensor rotate(const Tensor& x, const LlamaContext& c, int64_t dim) {
-  Tensor exchanged = flatten(flip(unflatten(x, -1, {2, dim / 2}), -2), -2);
-  return x * c.cos + exchanged * c.sin;
+  const Tensor exchanged = flatten(flip(unflatten(x, -1, {2, dim / 2}), -2), -2), turned = exchanged * c.sin;
+  return x * c.cos + turned;
 }
 
 }  // namespace
@@ -123,7 +123,8 @@ Tensor LlamaBlock::forward(const Tensor& x, const LlamaContext& context) {
   Tensor y = scaled_dot_product_attention(q, k, v, context.mask, 0, !context.mask.defined(), std::nullopt, kv_heads_ != heads_);
   Tensor a = x + o_(merge_heads(y));
   Tensor m = post_norm_(a);
-  return a + down_(silu(gate_(m)) * up_(m));
+  const Tensor up = up_(m);
+  return a + down_(silu(gate_(m)) * up);
 }
 
 LlamaForCausalLM::LlamaForCausalLM(const LlamaConfig& c, const Init& init)
@@ -187,7 +188,10 @@ Tensor LlamaForCausalLM::forward(const Tensor& input_ids, const Tensor& attentio
   LlamaContext context;
   Tensor positions = arange(length, DType::I64, x.device());
   set_rotation(positions, x.dtype(), context);
-  if (attention_mask.defined()) context.mask = keys_to_attend(attention_mask) & (unsqueeze(positions, 1) >= positions);
+  if (attention_mask.defined()) {
+    const Tensor seen = unsqueeze(positions, 1) >= positions;
+    context.mask = keys_to_attend(attention_mask) & seen;
+  }
   return run(x, context, logits_to_keep);
 }
 
@@ -214,7 +218,8 @@ Tensor LlamaForCausalLM::forward_cached(const Tensor& input_ids, const Tensor& p
   Tensor x = embed_(input_ids);
   LlamaContext context;
   set_rotation(positions, x.dtype(), context);
-  context.mask = unsqueeze(unsqueeze(arange(cache_length_, DType::I64, x.device()) <= unsqueeze(positions, 1), 0), 0);
+  const Tensor last = unsqueeze(positions, 1);
+  context.mask = unsqueeze(unsqueeze(arange(cache_length_, DType::I64, x.device()) <= last, 0), 0);
   context.positions = positions;
   return run(x, context);
 }

@@ -45,7 +45,8 @@ Tensor Bottleneck::forward(const Tensor& x) {
   const LayerScope here(*this);
   Tensor y = relu(bn1_(conv1_(x)));
   y = relu(bn2_(conv2_(y)));
-  return relu(bn3_(conv3_(y)) + (downsample_ ? downsample_->forward(x) : x));
+  const Tensor skipped = downsample_ ? downsample_->forward(x) : x;
+  return relu(bn3_(conv3_(y)) + skipped);
 }
 
 ResNet::ResNet(const ResNetConfig& c, const Init& init)

@@ -33,7 +33,8 @@ Gradients gradients_of(const AttentionCall& c, const AttentionChange& change, co
   Gradients gradients;
   if (wanted[2]) gradients[2] = sum_heads(product(flipped(cast(a.weights, g.dtype())), g), c.value);
   // The slope of softmax takes from each row the mean of its cotangents by their weights, which is the cotangent times the result.
-  Tensor mean = sum(mul(wide(g), wide(change.out)), {-1}, true);
+  const Tensor out = wide(change.out);
+  Tensor mean = sum(mul(wide(g), out), {-1}, true);
   if (change.grad_logsumexp.defined()) mean = sub(mean, unsqueeze(cast(change.grad_logsumexp, compute), -1));
   Tensor slope = scores_product(c, g, flipped(a.value));
   if (!planted(GradientBug::AttentionMean)) slope = sub(slope, mean);

@@ -235,7 +235,8 @@ struct Patches {
   Ints kernel, dilation, padding, stride;
   // Positions [kernel, blocks] of one dimension in the padded image.
   Tensor positions(size_t d, const Expr& blocks) const {
-    return add(unsqueeze(mul(arange(kernel[d]), Expr(dilation[d])), 1), mul(arange(blocks), Expr(stride[d])));
+    const Tensor starts = mul(arange(blocks), Expr(stride[d]));
+    return add(unsqueeze(mul(arange(kernel[d]), Expr(dilation[d])), 1), starts);
   }
 };
 

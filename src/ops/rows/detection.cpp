@@ -46,8 +46,9 @@ void nms_kernel(KernelCall& c) {
 
 // Positions of samples along one dimension of each region: [regions, bins * samples].
 Tensor sample_positions(const Tensor& begin, const Tensor& length, int64_t bins, int64_t samples) {
-  Tensor parts = mul(add(arange(bins * samples, begin.dtype()), 0.5), 1 / static_cast<double>(bins * samples));
-  return add(unsqueeze(begin, 1), mul(unsqueeze(length, 1), parts));
+  const Tensor parts = mul(add(arange(bins * samples, begin.dtype()), 0.5), 1 / static_cast<double>(bins * samples));
+  const Tensor from_begin = mul(unsqueeze(length, 1), parts);
+  return add(unsqueeze(begin, 1), from_begin);
 }
 
 // The two pixels around each position and their weights: none for positions more than a pixel outside.
@@ -56,7 +57,8 @@ struct Around {
 };
 
 Around pixels_around(const Tensor& position, const Expr& size) {
-  Tensor inside = cast(logical_and(ge(position, -1.0), call1("le.Scalar", {position, size})), position.dtype());
+  const Tensor below = call1("le.Scalar", {position, size});
+  Tensor inside = cast(logical_and(ge(position, -1.0), below), position.dtype());
   Tensor place = clamp(position, 0.0, size - 1), low = floor(place), part = sub(place, low);
   Tensor first = cast(low, DType::I64);
   return {{first, clamp(add(first, Expr(1)), std::monostate{}, size - 1)},
@@ -89,7 +91,7 @@ std::vector<Tensor> roi_align(const CallReader& c) {
   Tensor image = reshape(of_image, {count, 1, 1}), wide = cast(x, compute), sum;
   for (size_t i = 0; i < 4; ++i) {
     Tensor corner = index(wide, {image, Tensor(), unsqueeze(ys.at[i / 2], 2), unsqueeze(xs.at[i % 2], 1)});  // [n, rows, columns, channels]
-    Tensor weight = mul(unsqueeze(ys.weight[i / 2], 2), unsqueeze(xs.weight[i % 2], 1));
+    const Tensor across = unsqueeze(xs.weight[i % 2], 1), weight = mul(unsqueeze(ys.weight[i / 2], 2), across);
     Tensor part = mul(corner, unsqueeze(weight, 3));
     sum = i == 0 ? part : add(sum, part);
   }

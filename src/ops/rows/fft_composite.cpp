@@ -162,7 +162,8 @@ Results istft(const CallReader& c) {
     end = sym::min(start + c.expr("length"), end);
   else if (c.flag("center"))
     end = end - n_fft / 2;
-  Tensor out = div(slice(sum, 1, start, end), slice(weight, 1, start, end));
+  const Tensor divisor = slice(weight, 1, start, end);
+  Tensor out = div(slice(sum, 1, start, end), divisor);
   if (c.has("length")) out = resized(out, 1, c.expr("length"));
   return {batched ? out : call1("squeeze.dim", {out, num(0)})};
 }

@@ -61,10 +61,12 @@ std::vector<Tensor> pseudo_inverse(const Tensor& a, const Operand& atol, const O
     // Without rtol a positive atol alone decides.
     Operand absolute = per_matrix(atol);
     auto* t = std::get_if<Tensor>(&absolute);
-    if (t)
-      limit = where(call1("gt.Scalar", {*t, 0.0}), full({}, 0, s.dtype()), standard);
-    else
+    if (t) {
+      const Tensor none = full({}, 0, s.dtype());
+      limit = where(call1("gt.Scalar", {*t, 0.0}), none, standard);
+    } else {
       limit = !given(atol) || is_value(atol, 0) ? standard : mul(largest, 0.0);
+    }
   }
   if (given(atol)) {
     Operand absolute = per_matrix(atol);
@@ -73,8 +75,9 @@ std::vector<Tensor> pseudo_inverse(const Tensor& a, const Operand& atol, const O
     else
       limit = call1("clamp", {limit, absolute});
   }
-  Tensor inverse = where(call1("gt.Tensor", {size, limit}), call1("reciprocal", {s}), full({}, 0, s.dtype()));
-  return {sandwich(adjoint(vh), inverse, adjoint(u))};
+  const Tensor right = adjoint(u), none = full({}, 0, s.dtype()), reciprocal = call1("reciprocal", {s});
+  const Tensor inverse = where(call1("gt.Tensor", {size, limit}), reciprocal, none);
+  return {sandwich(adjoint(vh), inverse, right)};
 }
 
 std::vector<Tensor> pinv(const CallReader& c) { return pseudo_inverse(c.tensor("self"), c.at("atol"), c.at("rtol"), c.flag("hermitian")); }
@@ -88,7 +91,8 @@ std::vector<Tensor> pinv_rcond(const CallReader& c) {
 // Q sqrt(L) Q^H of a Hermitian matrix; eigenvalues below 0 are rounding errors of positive semi-definite ones.
 std::vector<Tensor> square_root(const CallReader& c) {
   auto r = call("_linalg_eigh", {c.tensor("self")});
-  return {sandwich(r[1], call1("sqrt", {call1("clamp", {r[0], 0.0})}), adjoint(r[1]))};
+  const Tensor right = adjoint(r[1]);
+  return {sandwich(r[1], call1("sqrt", {call1("clamp", {r[0], 0.0})}), right)};
 }
 
 std::vector<Tensor> polar(const CallReader& c) {
@@ -104,7 +108,12 @@ std::vector<Tensor> cross_product(const CallReader& c, int64_t dim) {
   TOROID_USER_CHECK(a.dim() == b.dim() && equal(extent(a, d), 3) && equal(extent(b, d), 3),
                     "{}: both operands must have size 3 in dimension {}", c.op().name, d);
   auto turned = [&](const Tensor& t, int64_t by) { return call1("index_select", {t, Expr(d), remainder(add(arange(3), Expr(by)), 3)}); };
-  return {sub(mul(turned(a, 1), turned(b, 2)), mul(turned(a, 2), turned(b, 1)))};
+  const auto products = [&](int64_t of_a, int64_t of_b) {
+    const Tensor y = turned(b, of_b);
+    return mul(turned(a, of_a), y);
+  };
+  const Tensor subtracted = products(2, 1);
+  return {sub(products(1, 2), subtracted)};
 }
 
 std::vector<Tensor> default_cross(const CallReader& c) {
@@ -126,7 +135,7 @@ std::vector<Tensor> vector_dot(const CallReader& c) {
   TOROID_USER_CHECK(is_float(dtype) || is_complex(dtype), "{}: elements must be floats or complex numbers, they are {}", c.op().name,
                     name_of(dtype));
   if (is_complex(dtype)) x = call1("conj_physical", {x});
-  Tensor products = mul(cast(x, compute_type(dtype)), cast(y, compute_type(dtype)));
+  const Tensor wide_y = cast(y, compute_type(dtype)), products = mul(cast(x, compute_type(dtype)), wide_y);
   return {cast(sum(products, {Expr(normal_dim(c.op(), c.integer("dim"), products.dim()))}), dtype)};
 }
 

@@ -46,7 +46,8 @@ std::vector<Tensor> linear_cross_entropy(const CallReader& c) {
   Tensor total;
   for_scored_rows(c, [&](const ScoredRows& part) {
     const Tensor counted = counted_rows(c, part.target);
-    const Tensor index = where(compare("eq", counted, 0), full({}, 0, DType::I64), cast_to(part.target, DType::I64));
+    const Tensor target = cast_to(part.target, DType::I64), none = full({}, 0, DType::I64);
+    const Tensor index = where(compare("eq", counted, 0), none, target);
     const Tensor safe = call1("_check_index", {index, classes, "cross_entropy_loss", num(1), false});  // what people have called
     const Tensor picked = call1("gather", {part.scores, num(1), unsqueeze(safe, 1)});
     // Picked first: gradients beside this part may lie over the scores, once their rows have been folded.

@@ -26,7 +26,8 @@ RowLosses class_losses(const Tensor& log_p, const Tensor& target, const Tensor& 
   if (smoothing > 0) {
     Tensor spread = sum(weight.defined() ? mul(log_p, weight) : log_p, {Expr(-1)});
     double share = smoothing / static_cast<double>(fixed_extent(log_p, -1));
-    loss = sub(mul(loss, 1 - smoothing), mul(where(counted, spread, zero), share));
+    const Tensor smoothed = mul(where(counted, spread, zero), share);
+    loss = sub(mul(loss, 1 - smoothing), smoothed);
   }
   return {loss, row_weight};
 }

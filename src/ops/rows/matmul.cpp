@@ -155,7 +155,10 @@ Tensor expand_to_batches(const Tensor& t, const Sizes& batch) {
 Tensor matmul(std::string_view name, const Tensor& a, const Tensor& b, DType as) {
   int64_t ra = a.dim(), rb = b.dim();
   TOROID_USER_CHECK(ra >= 1 && rb >= 1, "{}: both operands must have at least one dimension, got {} and {}", name, ra, rb);
-  if (ra == 1 && rb == 1) return squeeze(squeeze(mm_as(unsqueeze(a, 0), column(b), as), 1), 0);
+  if (ra == 1 && rb == 1) {
+    const Tensor right = column(b);
+    return squeeze(squeeze(mm_as(unsqueeze(a, 0), right, as), 1), 0);
+  }
   if (ra == 2 && rb == 1) return matrix_vector(a, b, as);
   if (ra == 1 && rb == 2) return squeeze(mm_as(unsqueeze(a, 0), b, as), 0);
   if (ra == 2 && rb == 2) return mm_as(a, b, as);
@@ -171,7 +174,8 @@ Tensor matmul(std::string_view name, const Tensor& a, const Tensor& b, DType as)
   Tensor x = ra == 1 ? unsqueeze(a, 0) : a;
   Sizes sa = sizes_of(x), sb = sizes_of(b);
   Sizes batch = broadcast_batch(name, Sizes(sa.begin(), sa.end() - 2), Sizes(sb.begin(), sb.end() - 2));
-  Tensor r = bmm_as(expand_to_batches(x, batch), expand_to_batches(b, batch), as);
+  const Tensor right = expand_to_batches(b, batch);
+  Tensor r = bmm_as(expand_to_batches(x, batch), right, as);
   Sizes out = batch;
   if (ra != 1) out.push_back(sa[sa.size() - 2]);
   out.push_back(sb.back());
@@ -218,7 +222,8 @@ std::vector<Tensor> bilinear(const CallReader& c) {
   out.pop_back();
   Expr rows = product_of(out), in1 = extent(w, 1), in2 = extent(w, 2), n = extent(w, 0);
   // (rows, in1) x (in1, n * in2), then contracted with the second input.
-  Tensor half = reshape(mm(reshape(a, {rows, in1}), reshape(permute(w, {1, 0, 2}), {in1, n * in2})), {rows, n, in2});
+  const Tensor weight = reshape(permute(w, {1, 0, 2}), {in1, n * in2});
+  Tensor half = reshape(mm(reshape(a, {rows, in1}), weight), {rows, n, in2});
   Tensor y = squeeze(bmm(half, unsqueeze(reshape(b, {rows, in2}), 2)), 2);
   out.push_back(n);
   y = reshape(y, out);
@@ -234,7 +239,8 @@ Tensor kron(Tensor a, Tensor b) {
     y.insert(y.end(), {Expr(1), extent(b, d)});
     out.push_back(extent(a, d) * extent(b, d));
   }
-  return reshape(mul(reshape(a, x), reshape(b, y)), out);
+  const Tensor right = reshape(b, y);
+  return reshape(mul(reshape(a, x), right), out);
 }
 
 Tensor chain(const CallReader& c, std::string_view name) {
@@ -308,7 +314,8 @@ void add_matmul_rows(Table& t) {
     Expr k = sizes.back();
     sizes.pop_back();
     rest.pop_back();
-    Tensor r = mm(reshape(a, {product_of(sizes), k}), permute(reshape(b, {product_of(rest), extent(b, -1)}), {1, 0}));
+    const Tensor right = permute(reshape(b, {product_of(rest), extent(b, -1)}), {1, 0});
+    Tensor r = mm(reshape(a, {product_of(sizes), k}), right);
     sizes.insert(sizes.end(), rest.begin(), rest.end());
     return {reshape(r, sizes)};
   });

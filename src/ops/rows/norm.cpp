@@ -38,6 +38,12 @@ Tensor per_channel(const Tensor& t, const Tensor& like) {
   return cast(along(t, 1, like.dim()), compute_type(like.dtype()));
 }
 
+// y times the weight of each channel, plus its bias; y is laid out like x.
+Tensor channels_affine(const CallReader& c, const Tensor& y, const Tensor& x) {
+  const Tensor bias = per_channel(c.opt_tensor("bias"), x), weight = per_channel(c.opt_tensor("weight"), x);
+  return affine(y, weight, bias);
+}
+
 void check_float(const CallReader& c, const Tensor& x) {
   TOROID_USER_CHECK(is_float(x.dtype()), "{}: the input must have a float dtype, it has {}", c.op().name, name_of(x.dtype()));
 }
@@ -90,7 +96,7 @@ std::vector<Tensor> group_norm_of(const CallReader& c, const Tensor& x, int64_t 
           sym::to_string(channels), groups);
   grouped.insert(grouped.end(), sizes.begin() + 2, sizes.end());
   Statistics s = normalise(reshape(x, grouped), dims_from(2, static_cast<int64_t>(grouped.size())), c.real("eps"));
-  Tensor y = affine(reshape(s.normal, sizes), per_channel(c.opt_tensor("weight"), x), per_channel(c.opt_tensor("bias"), x));
+  Tensor y = channels_affine(c, reshape(s.normal, sizes), x);
   auto statistic = [&](const Tensor& t) { return cast(reshape(t, {n, Expr(groups)}), x.dtype()); };
   return {cast(y, x.dtype()), statistic(s.mean), statistic(s.rstd)};
 }
@@ -105,7 +111,8 @@ struct BatchNorm {
 Tensor blend_running(const Tensor& running, const Tensor& batch, double momentum) {
   if (!running.defined()) return running;
   const Tensor statistic = call1("detach", {batch});  // no gradient goes through what is kept between batches
-  return cast(add(mul(cast(statistic, running.dtype()), momentum), mul(running, 1 - momentum)), running.dtype());
+  const Tensor kept = mul(running, 1 - momentum);
+  return cast(add(mul(cast(statistic, running.dtype()), momentum), kept), running.dtype());
 }
 
 // The variance of a sample of n numbers, from that of the numbers themselves.
@@ -122,7 +129,7 @@ BatchNorm train_batch(const CallReader& c, const Tensor& x, const Tensor& runnin
   for (int64_t d = 2; d < x.dim(); ++d) dims.emplace_back(d);
   Statistics s = normalise(x, dims, c.real("eps"));
   BatchNorm r;
-  r.y = cast(affine(s.normal, per_channel(c.opt_tensor("weight"), x), per_channel(c.opt_tensor("bias"), x)), x.dtype());
+  r.y = cast(channels_affine(c, s.normal, x), x.dtype());
   auto flat = [&](const Tensor& t) { return reshape(t, {sizes[1]}); };
   r.mean = flat(s.mean);
   r.rstd = flat(s.rstd);
@@ -141,8 +148,9 @@ Tensor eval_batch(const CallReader& c, const Tensor& x, const Tensor& running_me
                     c.op().name);
   DType compute = compute_type(x.dtype());
   Tensor rstd = rsqrt(add(cast(running_var, compute), c.real("eps")));
-  Tensor y = mul(sub(cast(x, compute), per_channel(running_mean, x)), along(rstd, 1, x.dim()));
-  return cast(affine(y, per_channel(c.opt_tensor("weight"), x), per_channel(c.opt_tensor("bias"), x)), x.dtype());
+  const Tensor factor = along(rstd, 1, x.dim()), mean = per_channel(running_mean, x);
+  Tensor y = mul(sub(cast(x, compute), mean), factor);
+  return cast(channels_affine(c, y, x), x.dtype());
 }
 
 BatchNorm batch_norm_of(const CallReader& c, bool training) {
@@ -183,7 +191,7 @@ std::vector<Tensor> instance_norm(const CallReader& c) {
     Sizes sizes = sizes_of(x);
     update("running_var", unbiased(s.var, product_of(Sizes(sizes.begin() + 2, sizes.end()))));
   }
-  return {cast(affine(s.normal, per_channel(c.opt_tensor("weight"), x), per_channel(c.opt_tensor("bias"), x)), x.dtype())};
+  return {cast(channels_affine(c, s.normal, x), x.dtype())};
 }
 
 void add_batch_norm_rows(Table& t) {
@@ -272,7 +280,8 @@ std::vector<Tensor> renorm(const CallReader& c) {
   TOROID_USER_CHECK(x.dim() >= 2, "renorm: the input must have at least 2 dimensions, it has {}", x.dim());
   double limit = c.real("maxnorm");
   Tensor norm = norm_except(cast(x, compute_type(x.dtype())), c.real("p"), normal_dim(c.op(), c.integer("dim"), x.dim()));
-  Tensor factor = where(call1("gt.Scalar", {norm, limit}), mul(call1("reciprocal", {add(norm, 1e-7)}), limit), full({}, 1, norm.dtype()));
+  const Tensor one = full({}, 1, norm.dtype()), shrink = mul(call1("reciprocal", {add(norm, 1e-7)}), limit);
+  const Tensor factor = where(call1("gt.Scalar", {norm, limit}), shrink, one);
   return {cast(mul(x, factor), x.dtype())};
 }
 

@@ -52,11 +52,13 @@ std::vector<Tensor> quantize(const CallReader& c) {
   const auto* tensor = std::get_if<Tensor>(&scale);
   const Arg<Tensor> inverse = tensor ? Arg<Tensor>(forms::cast_to(forms::unary("reciprocal", *tensor), DType::F32))
                                      : static_cast<double>(static_cast<float>(1 / c.real("scale")));
-  return to_grid(c, forms::add(forms::unary("round", forms::mul(input, inverse)), number(c, "zero_point", DType::F32)));
+  const Arg<Tensor> zero_point = number(c, "zero_point", DType::F32);
+  return to_grid(c, forms::add(forms::unary("round", forms::mul(input, inverse)), zero_point));
 }
 
 std::vector<Tensor> quantize_channels(const CallReader& c) {
-  const Tensor levels = forms::unary("round", forms::mul(wide_input(c), forms::unary("reciprocal", of_channels(c, "scales"))));
+  const Tensor inverse = forms::unary("reciprocal", of_channels(c, "scales"));
+  const Tensor levels = forms::unary("round", forms::mul(wide_input(c), inverse));
   return to_grid(c, forms::add(levels, of_channels(c, "zero_points")));
 }
 
@@ -69,7 +71,8 @@ DType result_dtype(const CallReader& c) {
 
 std::vector<Tensor> dequantize(const CallReader& c) {
   const DType dtype = result_dtype(c);
-  return {forms::mul(forms::sub(forms::cast_to(c.tensor("input"), dtype), number(c, "zero_point", dtype)), number(c, "scale", dtype))};
+  const Arg<Tensor> scale = number(c, "scale", dtype), zero_point = number(c, "zero_point", dtype);
+  return {forms::mul(forms::sub(forms::cast_to(c.tensor("input"), dtype), zero_point), scale)};
 }
 
 std::vector<Tensor> dequantize_channels(const CallReader& c) {

@@ -201,7 +201,7 @@ std::vector<Tensor> fractional_max_pool(const CallReader& c) {
     // Two-dimensional samples are stored column first.
     int64_t which = static_cast<int64_t>(kSpatial == 2 ? 1 - d : d);
     Tensor starts = fractional_starts(select(samples, 2, which), in, out[d], kernel[d]);
-    Tensor at = add(lay_out(starts, {0, 1, 2 + d}), lay_out(arange(kernel[d]), {2 + kSpatial + d}));
+    const Tensor window = lay_out(arange(kernel[d]), {2 + kSpatial + d}), at = add(lay_out(starts, {0, 1, 2 + d}), window);
     indices.push_back(at);
     flat = d == 0 ? at : add(mul(flat, Expr(in)), at);
   }

@@ -50,7 +50,8 @@ std::vector<Tensor> quantile(const CallReader& c) {
     Tensor count = cast(sum(call1("logical_not", {is_nan}), {Expr(-1)}, true), self.dtype());
     places = mul(call1("clamp_min", {sub(count, Expr(1)), Expr(0)}), apart);
   } else {
-    places = where(call1("any.dim", {is_nan, Expr(-1), true}), all, mul(all, apart));
+    const Tensor part = mul(all, apart);
+    places = where(call1("any.dim", {is_nan, Expr(-1), true}), all, part);
   }
   Tensor found = at_places(c, sorted, places);  // [.., k]
   found = call1("movedim.int", {found, Expr(-1), Expr(0)});

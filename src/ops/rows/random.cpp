@@ -193,7 +193,8 @@ std::vector<Tensor> normal_around(const CallReader& c) {
   Tensor base;
   for (const char* name : {"mean", "std"})
     if (auto* x = std::get_if<Tensor>(&c.at(name))) base = base.defined() ? add(base, *x) : *x;
-  Tensor scaled = mul(to(normal(sizes_of(base)), base.dtype()), deviation(c));
+  const auto factor = deviation(c);
+  Tensor scaled = mul(to(normal(sizes_of(base)), base.dtype()), factor);
   return {add(scaled, c.at("mean"))};
 }
 

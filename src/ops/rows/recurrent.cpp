@@ -39,8 +39,8 @@ State gru_step(const Tensor& input_gates, const State& s, const Weights& w) {
 
 State lstm_step(const Tensor& input_gates, const State& s, const Weights& w) {
   auto g = gates(add(input_gates, linear(s.h, w.w_hh, w.b_hh)), 4);
-  Tensor c = add(mul(sigmoid(g[1]), s.c), mul(sigmoid(g[0]), tanh(g[2])));
-  Tensor h = mul(sigmoid(g[3]), tanh(c));
+  const Tensor fresh = tanh(g[2]), added = mul(sigmoid(g[0]), fresh), c = add(mul(sigmoid(g[1]), s.c), added), shown = tanh(c);
+  Tensor h = mul(sigmoid(g[3]), shown);
   if (w.w_hr.defined()) h = linear(h, w.w_hr, {});
   return {h, c};
 }

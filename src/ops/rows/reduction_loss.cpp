@@ -33,7 +33,8 @@ Tensor difference(const CallReader& c) { return sub(c.tensor("self"), c.tensor("
 Tensor smooth_distance(const Tensor& d, double beta) {
   Tensor a = abs(d);
   if (beta == 0) return a;
-  return where(compare("lt", a, beta), mul(mul(d, d), 0.5 / beta), sub(a, 0.5 * beta));
+  const Tensor far = sub(a, 0.5 * beta), near = mul(mul(d, d), 0.5 / beta);
+  return where(compare("lt", a, beta), near, far);
 }
 
 std::string sizes_text(const Sizes& sizes) {
@@ -58,7 +59,8 @@ Results binary_cross_entropy(const CallReader& c) {
   Tensor y = forms::checked_values(c.tensor("target"), "binary_cross_entropy: an element of the target", ValueRule::Probability);
   require_targets(c, y, sizes_of(p), "");
   Tensor positive = call1("clamp_min", {log(p), -100.0}), negative = call1("clamp_min", {unary("log1p", unary("neg", p)), -100.0});
-  Tensor loss = sub(mul(sub(y, 1.0), negative), mul(y, positive));
+  const Tensor of_positive = mul(y, positive);
+  Tensor loss = sub(mul(sub(y, 1.0), negative), of_positive);
   if (c.has("weight")) loss = mul(loss, c.tensor("weight"));
   return reduced(c, loss);
 }
@@ -71,7 +73,8 @@ Results binary_cross_entropy_logits(const CallReader& c) {
   Tensor loss;
   if (c.has("pos_weight")) {
     Tensor scale = add(mul(sub(c.tensor("pos_weight"), 1.0), y), 1.0);
-    loss = sub(mul(ones, x), mul(scale, log_sigmoid));
+    const Tensor scaled = mul(scale, log_sigmoid);
+    loss = sub(mul(ones, x), scaled);
   } else {
     loss = sub(mul(ones, x), log_sigmoid);
   }
@@ -81,8 +84,9 @@ Results binary_cross_entropy_logits(const CallReader& c) {
 
 Results kl_div(const CallReader& c) {
   Tensor x = c.tensor("self"), y = c.tensor("target");
-  Tensor entropy = c.flag("log_target") ? mul(exp(y), sub(y, x)) : sub(call1("xlogy.Tensor", {y, y}), mul(y, x));
-  return reduced(c, entropy);
+  const bool logs = c.flag("log_target");
+  const Tensor right = logs ? sub(y, x) : mul(y, x);
+  return reduced(c, logs ? mul(exp(y), right) : sub(call1("xlogy.Tensor", {y, y}), right));
 }
 
 struct NegativeLogLikelihood {
@@ -96,8 +100,8 @@ NegativeLogLikelihood negative_log_likelihood(const CallReader& c, const Tensor&
   wanted.erase(wanted.begin() + classes_dim);
   require_targets(c, target, wanted);
   Tensor ignored = compare_int("eq", target, ignore_index);
-  Tensor safe =
-      checked_index(c, where(ignored, full({}, 0, DType::I64), cast_to(target, DType::I64)), size_at(x, classes_dim), classes_dim);
+  const Tensor numbers = cast_to(target, DType::I64), none = full({}, 0, DType::I64);
+  Tensor safe = checked_index(c, where(ignored, none, numbers), size_at(x, classes_dim), classes_dim);
   Tensor index = unsqueeze(safe, classes_dim);
   Tensor picked = call1("squeeze.dim", {call1("gather", {x, num(classes_dim), index}), num(classes_dim)});
   Tensor scale = weight.defined() ? call1("index.Tensor", {weight, std::vector<Tensor>{safe}}) : full(sizes_of(safe), 1, x.dtype());
@@ -155,7 +159,8 @@ Results cross_entropy(const CallReader& c) {
     smooth = div(sum(smooth, {}, false), r.total_weight);
   else
     smooth = reduced(c, smooth)[0];
-  return {add(mul(r.loss, 1 - smoothing), div(mul(smooth, smoothing), operand(classes)))};
+  const Tensor share = div(mul(smooth, smoothing), operand(classes));
+  return {add(mul(r.loss, 1 - smoothing), share)};
 }
 
 // ---- margins ----
@@ -164,14 +169,15 @@ Tensor at_least_0(const Tensor& t) { return call1("clamp_min", {t, Expr(0)}); }
 Tensor zero_of(const Tensor& t) { return full({}, 0, t.dtype()); }
 
 Results margin_ranking(const CallReader& c) {
-  Tensor d = mul(unary("neg", c.tensor("target")), sub(c.tensor("input1"), c.tensor("input2")));
+  const Tensor difference = sub(c.tensor("input1"), c.tensor("input2")), d = mul(unary("neg", c.tensor("target")), difference);
   return reduced(c, at_least_0(add(d, c.real("margin"))));
 }
 
 Results hinge_embedding(const CallReader& c) {
   Tensor x = c.tensor("self"), y = c.tensor("target"), zero = zero_of(x);
   Tensor far = at_least_0(call1("rsub.Scalar", {x, c.real("margin")}));
-  return reduced(c, add(where(compare_int("ne", y, 1), far, zero), where(compare_int("ne", y, -1), x, zero)));
+  const Tensor near = where(compare_int("ne", y, -1), x, zero);
+  return reduced(c, add(where(compare_int("ne", y, 1), far, zero), near));
 }
 
 Results cosine_embedding(const CallReader& c) {
@@ -181,9 +187,10 @@ Results cosine_embedding(const CallReader& c) {
                     "{}: inputs must have one dimension more than the target, which has 0 or 1; got {}, {} and {}", c.op().name, a.dim(),
                     b.dim(), y.dim());
   auto dot = [&](const Tensor& u, const Tensor& v) { return sum(mul(u, v), {y.dim()}, false); };
-  Tensor norms = unary("sqrt", mul(add(dot(a, a), kTiny), add(dot(b, b), kTiny))), cosine = div(dot(a, b), norms);
+  const Tensor of_b = add(dot(b, b), kTiny), norms = unary("sqrt", mul(add(dot(a, a), kTiny), of_b)), cosine = div(dot(a, b), norms);
   Tensor near = call1("rsub.Scalar", {cosine, 1.0}), far = at_least_0(sub(cosine, c.real("margin")));
-  return reduced(c, add(where(compare_int("eq", y, 1), near, zero), where(compare_int("eq", y, -1), far, zero)));
+  const Tensor of_unlike = where(compare_int("eq", y, -1), far, zero);
+  return reduced(c, add(where(compare_int("eq", y, 1), near, zero), of_unlike));
 }
 
 Results triplet_margin(const CallReader& c) {
@@ -224,7 +231,8 @@ Results multi_margin(const CallReader& c) {
             sym::to_string(classes), sym::to_string(numel_of(weight)));
     inside = mul(inside, call1("index.Tensor", {weight, std::vector<Tensor>{column}}));
   }
-  inside = where(compare("eq", iota_along(classes, 1, 2), column), zero_of(x), inside);
+  const Tensor zero = zero_of(x);
+  inside = where(compare("eq", iota_along(classes, 1, 2), column), zero, inside);
   const Tensor loss = div(sum(inside, {1}, false), operand(classes));
   return reduced(c, view(loss, sizes_of(target)));
 }
@@ -245,8 +253,9 @@ Results multilabel_margin(const CallReader& c) {
   const Tensor column = unsqueeze(index, 2), counts = unsqueeze(is_wanted, 2);  // [rows, wanted, 1]
   const Tensor hits = call1("logical_and", {compare("eq", column, iota_along(classes, 2, 3)), counts});
   const Tensor is_other = unary("logical_not", call1("any.dim", {hits, num(1), true}));
-  const Tensor inside = at_least_0(add(sub(unsqueeze(x, 1), unsqueeze(call1("gather", {x, num(1), index}), 2)), 1.0));
-  const Tensor pairs = where(call1("logical_and", {counts, is_other}), inside, zero_of(x));
+  const Tensor scores = unsqueeze(call1("gather", {x, num(1), index}), 2);
+  const Tensor inside = at_least_0(add(sub(unsqueeze(x, 1), scores), 1.0)), zero = zero_of(x);
+  const Tensor pairs = where(call1("logical_and", {counts, is_other}), inside, zero);
   Sizes batch = sizes_of(self);
   if (!batch.empty()) batch.pop_back();
   return reduced(c, view(div(sum(pairs, {1, 2}, false), operand(classes)), batch));
@@ -254,10 +263,13 @@ Results multilabel_margin(const CallReader& c) {
 
 Results poisson_nll(const CallReader& c) {
   Tensor x = c.tensor("input"), y = c.tensor("target");
-  Tensor loss = c.flag("log_input") ? sub(exp(x), mul(y, x)) : sub(x, mul(y, log(add(x, c.real("eps")))));
+  const bool logs = c.flag("log_input");
+  const Tensor subtracted = mul(y, logs ? x : log(add(x, c.real("eps"))));
+  Tensor loss = sub(logs ? exp(x) : x, subtracted);
   if (c.flag("full")) {
-    Tensor stirling = add(sub(mul(y, log(y)), y), mul(log(mul(y, 2 * std::numbers::pi)), 0.5));
-    loss = add(loss, where(compare_int("le", y, 1), zero_of(stirling), stirling));
+    const Tensor last = mul(log(mul(y, 2 * std::numbers::pi)), 0.5), stirling = add(sub(mul(y, log(y)), y), last);
+    const Tensor zero = zero_of(stirling);
+    loss = add(loss, where(compare_int("le", y, 1), zero, stirling));
   }
   return reduced(c, loss);
 }

@@ -97,7 +97,8 @@ Results correlation(const CallReader& c) {
   Tensor x = call1("cov", {c.tensor("self")});
   if (x.dim() == 0) return {div(x, x)};
   Tensor deviation = sqrt(call1("diagonal", {is_complex(x.dtype()) ? unary("real", x) : x}));
-  Tensor r = div(div(x, unsqueeze(deviation, 1)), unsqueeze(deviation, 0));
+  const Tensor of_columns = unsqueeze(deviation, 0);
+  Tensor r = div(div(x, unsqueeze(deviation, 1)), of_columns);
   return {is_complex(r.dtype()) ? r : call1("clamp", {r, -1.0, 1.0})};
 }
 
@@ -140,7 +141,8 @@ Results logsumexp(const CallReader& c) {
   Tensor x = cast_to(self, compute_type(t));
   if (numel_of(x) == Expr(0)) return {cast_to(log(sum(exp(x), dims, keepdim(c))), t)};
   Tensor top = amax_or_lowest(x, dims, true);
-  top = where(unary("isinf", top), full({}, 0, top.dtype()), top);
+  const Tensor zero = full({}, 0, top.dtype());
+  top = where(unary("isinf", top), zero, top);
   Tensor sums = log(sum(exp(sub(x, top)), dims, true));
   Tensor result = add(sums, top);
   if (!keepdim(c)) result = sum(result, dims, false);
@@ -149,7 +151,11 @@ Results logsumexp(const CallReader& c) {
 
 Results nansum(const CallReader& c) {
   Tensor self = c.tensor("self");
-  Tensor x = is_float(self.dtype()) ? where(unary("isnan", self), full({}, 0, self.dtype()), self) : self;
+  Tensor x = self;
+  if (is_float(self.dtype())) {
+    const Tensor zero = full({}, 0, self.dtype());
+    x = where(unary("isnan", self), zero, self);
+  }
   return {call1("sum.dim_IntList", {x, nums(dims_param(c, self)), c.at("keepdim"), c.at("dtype")})};
 }
 Results nanmean(const CallReader& c) {

@@ -48,7 +48,7 @@ Results dist(const CallReader& c) {
 
 // Distances between all rows of x1 and of x2.
 Tensor all_distances(const Tensor& x1, const Tensor& x2, double p) {
-  Tensor d = sub(unsqueeze(x1, -2), unsqueeze(x2, -3));
+  const Tensor columns = unsqueeze(x2, -3), d = sub(unsqueeze(x1, -2), columns);
   if (size_at(d, -1) == Expr(0)) return sum(d, {d.dim() - 1}, false);
   return p_norm(d, p, {d.dim() - 1}, false);
 }
@@ -64,8 +64,10 @@ Results pdist(const CallReader& c) {
   const auto n = static_cast<int64_t>(SymInt(size_at(self, 0)));  // a part for each row: not for any number of them
   TOROID_USER_CHECK(n < (1 << 15), "{}: {} rows; expected fewer than 32768", c.op().name, n);
   std::vector<Tensor> parts;
-  for (int64_t i = 0; i + 1 < n; ++i)
-    parts.push_back(view(all_distances(slice(self, 0, i, i + 1), slice(self, 0, i + 1, n), c.real("p")), {n - i - 1}));
+  for (int64_t i = 0; i + 1 < n; ++i) {
+    const Tensor others = slice(self, 0, i + 1, n);
+    parts.push_back(view(all_distances(slice(self, 0, i, i + 1), others, c.real("p")), {n - i - 1}));
+  }
   if (parts.empty()) return {full({0}, 0, self.dtype())};
   return {parts.size() == 1 ? parts[0] : call1("cat", {parts, num(0)})};
 }
@@ -79,7 +81,8 @@ Results cosine_similarity(const CallReader& c) {
   int64_t dim = forms::dim_of(c, "dim", a);
   double eps = c.real("eps");
   auto unit = [&](const Tensor& x) { return div(x, call1("clamp_min", {p_norm(x, 2, {dim}, true), eps})); };
-  return {cast_to(sum(mul(unit(a), unit(b)), {dim}, false), t)};
+  const Tensor unit_b = unit(b);
+  return {cast_to(sum(mul(unit(a), unit_b), {dim}, false), t)};
 }
 
 Results pairwise_distance(const CallReader& c) {

@@ -51,8 +51,8 @@ struct Axis {
     if (!align_corners && factor && *factor > 0) return 1 / *factor;
     auto number = [&](const Expr& e) { return call1("scalar_tensor", {e, dtype}); };
     if (align_corners && out == Expr(1)) return 0.0;
-    if (align_corners) return div(number(in - 1), number(sym::max(out - 1, 1)));
-    return div(number(in), number(out));
+    const Tensor divisor = number(align_corners ? sym::max(out - 1, 1) : out);
+    return div(number(align_corners ? in - 1 : in), divisor);
   }
   // The whole number of outputs for each input, where there is one.
   std::optional<int64_t> repeats() const {
@@ -156,7 +156,8 @@ struct Taps {
 Tensor source_positions(const Axis& a, DType dtype, bool align_corners, bool cubic) {
   Tensor i = arange(a.out, dtype);
   if (align_corners) return mul(i, a.step(true, dtype));
-  Tensor at = sub(mul(add(i, 0.5), a.step(false, dtype)), 0.5);
+  const auto step = a.step(false, dtype);
+  Tensor at = sub(mul(add(i, 0.5), step), 0.5);
   return cubic ? at : call1("clamp", {at, 0.0});
 }
 
@@ -250,13 +251,17 @@ Window antialiased_window(const Axis& a, bool cubic, bool align_corners, DType d
   Tensor centre = mul(add(arange(a.out, dtype), 0.5), f.step);
   Tensor first = call1("clamp", {cast(add(sub(centre, f.support), 0.5), DType::I64), Expr(0)});
   Tensor end = clamp(cast(add(add(centre, f.support), 0.5), DType::I64), std::monostate{}, a.in);
-  Tensor at = add(unsqueeze(first, 1), arange(f.taps));
-  Tensor distance = call1("abs", {mul(add(sub(cast(at, dtype), unsqueeze(centre, 1)), 0.5), f.inverse)});
+  const Tensor taps = arange(f.taps);
+  Tensor at = add(unsqueeze(first, 1), taps);
+  const Tensor around = unsqueeze(centre, 1);
+  Tensor distance = call1("abs", {mul(add(sub(cast(at, dtype), around), 0.5), f.inverse)});
   Tensor zero = full({}, 0, dtype), weight;
-  if (cubic)
-    weight = where(lt(distance, 1.0), cubic_inner(distance, -0.5), where(lt(distance, 2.0), cubic_outer(distance, -0.5), zero));
-  else
+  if (cubic) {
+    const Tensor outer = cubic_outer(distance, -0.5), beyond = where(lt(distance, 2.0), outer, zero), inner = cubic_inner(distance, -0.5);
+    weight = where(lt(distance, 1.0), inner, beyond);
+  } else {
     weight = call1("clamp", {one_minus(distance), 0.0});
+  }
   weight = where(call1("lt.Tensor", {at, unsqueeze(end, 1)}), weight, zero);
   weight = div(weight, sum(weight, {Expr(1)}, true));
   return {clamp(at, std::monostate{}, a.in - 1), weight, f.taps};

@@ -23,9 +23,9 @@ struct Sampler {
 
   // Coordinates in [-1, 1] to input positions.
   Tensor positions(const Tensor& grid, size_t d) const {
-    if (!align) return mul(sub(mul(add(grid, 1.0), number(sizes[d], grid.dtype())), 1.0), 0.5);
-    Tensor twice = mul(add(grid, 1.0), number(sizes[d] - 1, grid.dtype()));
-    return mul(twice, 0.5);
+    const auto factor = number(align ? sizes[d] - 1 : sizes[d], grid.dtype());
+    const Tensor twice = mul(add(grid, 1.0), factor);
+    return mul(align ? twice : sub(twice, 1.0), 0.5);
   }
 
   // Mirrors positions at the borders until they are inside.
@@ -50,11 +50,12 @@ struct Sampler {
     std::vector<Tensor> indices{batch, channel};
     Tensor inside, zero = full({}, 0, at[0].dtype());
     for (size_t d = 0; d < sizes.size(); ++d) {
-      Tensor valid = logical_and(ge(at[d], 0.0), le(at[d], scalar(sizes[d] - 1)));
+      const Tensor below = le(at[d], scalar(sizes[d] - 1)), valid = logical_and(ge(at[d], 0.0), below);
       indices.push_back(cast(where(valid, at[d], zero), DType::I64));
       inside = d == 0 ? valid : logical_and(inside, valid);
     }
-    return where(inside, index(x, std::move(indices)), full({}, 0, x.dtype()));
+    const Tensor none = full({}, 0, x.dtype());
+    return where(inside, index(x, std::move(indices)), none);
   }
 };
 
@@ -126,8 +127,12 @@ std::vector<Tensor> grid_sampler(const CallReader& c) {
 // Positions -1 ... 1 of the pixels of one dimension: of their corners with align_corners, else of their centres.
 Tensor pixel_positions(const Expr& n, bool align, DType dtype) {
   Tensor i = arange(n, dtype);
-  if (!align) return sub(div(add(mul(i, 2.0), 1.0), number(n, dtype)), 1.0);
-  return sub(div(mul(i, 2.0), number(sym::max(n - 1, 1), dtype)), number(sym::min(n - 1, 1), dtype));  // one pixel is in the middle
+  if (!align) {
+    const auto count = number(n, dtype);
+    return sub(div(add(mul(i, 2.0), 1.0), count), 1.0);
+  }
+  const auto first = number(sym::min(n - 1, 1), dtype), steps = number(sym::max(n - 1, 1), dtype);
+  return sub(div(mul(i, 2.0), steps), first);  // one pixel is in the middle
 }
 
 std::vector<Tensor> affine_grid(const CallReader& c) {

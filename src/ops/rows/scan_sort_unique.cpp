@@ -91,7 +91,7 @@ void unique_meta(MetaCall& c) {
     }
   }
   c.result(self->dtype, std::move(sizes));
-  c.result(DType::I64, with_dim || wants(c, "return_inverse") ? inverse : std::vector<Expr>{0});
+  c.result(DType::I64, with_dim || wants(c, "return_inverse") ? inverse : std::vector<Expr>{Expr(0)});
   if (has_counts) c.result(DType::I64, {with_dim || wants(c, "return_counts") ? n : Expr(0)});
 }
 

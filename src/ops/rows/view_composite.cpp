@@ -74,7 +74,7 @@ Results diag_embed(const CallReader& c) {
   Expr size = size_at(x, -1) + above + below;
   // Above the main diagonal an element is where its row is its place, below it where its column is.
   Tensor values = unsqueeze(pad_dim(x, x.dim() - 1, 0, above + below), offset >= 0 ? -1 : -2);
-  Tensor on_diagonal = compare_int("eq", sub(iota_along(size, 1, 2), iota_along(size, 0, 2)), offset);
+  const Tensor rows = iota_along(size, 0, 2), on_diagonal = compare_int("eq", sub(iota_along(size, 1, 2), rows), offset);
   Tensor out = where(on_diagonal, values, full({}, 0, x.dtype()));
   std::vector<int64_t> order;
   for (int64_t d = 0, next = 0; d < rank; ++d) order.push_back(d == rows_at ? rank - 2 : d == columns_at ? rank - 1 : next++);
@@ -107,7 +107,7 @@ Results is_in(const CallReader& c) {
     return c.op().schema.find(tensor) >= 0 ? c.tensor(tensor) : call1("scalar_tensor", {c.at(number)});
   };
   Tensor elements = as_tensor("elements", "element"), tests = as_tensor("test_elements", "test_element");
-  Tensor equal = compare("eq", unsqueeze(elements, elements.dim()), flat(tests));
+  const Tensor all_tests = flat(tests), equal = compare("eq", unsqueeze(elements, elements.dim()), all_tests);
   Tensor found = call1("any.dim", {equal, num(-1)});
   return {c.flag("invert") ? call1("logical_not", {found}) : found};
 }
@@ -131,7 +131,7 @@ Tensor trapezoids(const CallReader& c) {
   Tensor y = c.tensor("y");
   const int64_t dim = dim_of(c, "dim", y);
   const Expr size = size_at(y, dim);
-  Tensor sums = add(slice(y, dim, 1, size), slice(y, dim, 0, size - 1));
+  const Tensor lower = slice(y, dim, 0, size - 1), sums = add(slice(y, dim, 1, size), lower);
   if (c.op().schema.find("x") >= 0) {  // the distances: along dim where it is a vector
     Tensor x = c.tensor("x");
     if (x.dim() == 1) {
@@ -144,7 +144,8 @@ Tensor trapezoids(const CallReader& c) {
     require({sym::Rel::Eq, size_at(x, dim), size}, "{}: \"x\" has {} elements along dimension {} and \"y\" {}", c.op().name,
             sym::to_string(size_at(x, dim)), dim, sym::to_string(size));
     const Expr own = size_at(x, dim);
-    return mul(mul(sums, sub(slice(x, dim, 1, own), slice(x, dim, 0, own - 1))), 0.5);
+    const Tensor begins = slice(x, dim, 0, own - 1);
+    return mul(mul(sums, sub(slice(x, dim, 1, own), begins)), 0.5);
   }
   return mul(sums, c.real("dx") / 2);
 }

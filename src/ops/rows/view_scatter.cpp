@@ -70,8 +70,9 @@ std::vector<Tensor> diagonal_scatter(const CallReader& c) {
   std::vector<int64_t> order(static_cast<size_t>(rank));
   int64_t next = 0;
   for (int64_t d = 0; d < rank; ++d) order[static_cast<size_t>(d)] = d == along ? rank - 2 : d == a || d == b ? rank - 1 : next++;
-  Tensor distance = sub(iota_along(size_at(self, b), b, rank), iota_along(size_at(self, a), a, rank));
-  return {where(compare_int("eq", distance, offset), permute(src, order), self)};
+  const Tensor along_a = iota_along(size_at(self, a), a, rank), distance = sub(iota_along(size_at(self, b), b, rank), along_a);
+  const Tensor laid = permute(src, order);
+  return {where(compare_int("eq", distance, offset), laid, self)};
 }
 
 std::vector<Tensor> as_strided_scatter(const CallReader& c) {

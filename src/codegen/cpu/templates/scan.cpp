@@ -17,7 +17,10 @@ std::string scan_refusal(const Scan& s) {
 // Declares a pointer to the operand's first element of the row.
 std::string pointer_text(const char* name, const program::Operand& o, const Scan& s, Slots& slots) {
   std::string at = slots.text(o.offset);
-  for (size_t d = 0; d < s.rows.size(); ++d) at += fmt::format(" + {} * {}", unflatten("row", s.rows, d, slots), slots.text(o.strides[d]));
+  for (size_t d = 0; d < s.rows.size(); ++d) {
+    const std::string stride = slots.text(o.strides[d]);
+    at += fmt::format(" + {} * {}", unflatten("row", s.rows, d, slots), stride);
+  }
   return fmt::format("{0}* const {1} = ({0}*)bufs[{2}] + ({3});\n", name_of(o.dtype), name, slots.buffer(o.buffer), at);
 }
 
@@ -27,8 +30,8 @@ KernelText scan_kernel(const Scan& s, device::Isa isa) {
   const bool totals = s.part == program::ScanPart::Totals;
   const std::string type(name_of(s.input.dtype)), name = totals ? "scan_totals" : "scan_rows";
   kernel.name = name;
-  std::string pointers = pointer_text("input", s.input, s, slots) + pointer_text("totals", s.totals, s, slots) +
-                         fmt::format("const {0}* const x = input + first;\n", type);
+  std::string pointers = pointer_text("input", s.input, s, slots);
+  pointers += pointer_text("totals", s.totals, s, slots) + fmt::format("const {0}* const x = input + first;\n", type);
   if (!totals) pointers += pointer_text("values", s.values, s, slots);
   auto total = [&](const std::string& t) { return expand(scan_c::kTotal, {{"NAME", name}, {"T", t}}); };
   PreludeNeeds needs{{"v_max_f64", "v_exp_f64", "s_max_f64", "s_isfinite_f64", "s_exp_f64", "s_log_f64"}, {}};

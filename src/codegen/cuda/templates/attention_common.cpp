@@ -70,10 +70,11 @@ std::string attention_definitions(const program::Attention& a) {
 }
 
 std::string attention_sizes(CudaArguments& arguments, const program::Attention& a) {
+  const std::string queries = cuda_size(arguments, a.queries), keys = cuda_size(arguments, a.keys);
   return fmt::format(
       "constexpr int heads = {}, kv_heads = {};\nconst int M = (int)({}), N = (int)({});\n"
       "constexpr float kFactor = {:.9e}f;\n",
-      a.heads.constant(), a.kv_heads.constant(), cuda_size(arguments, a.queries), cuda_size(arguments, a.keys), a.scale * kLog2E);
+      a.heads.constant(), a.kv_heads.constant(), queries, keys, a.scale * kLog2E);
 }
 
 std::string attention_pointer(CudaArguments& arguments, const program::Operand& o, const std::string& batch, const std::string& head,
