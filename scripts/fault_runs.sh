@@ -21,12 +21,13 @@ bad() {
 
 # run VARIABLE=VALUE...: one world of ranks. The exit code is 0 where all ranks end with 0.
 run() {
-  local common=(FAULT_RUN=$$ TEST_DATABASE="$folder/db" "$@")
+  local common=(FAULT_RUN=$$ TEST_DATABASE="$folder/db")
   if [ "$gpus" -gt 0 ]; then
     common+=(TOROID_DIST_TIMEOUT_MS=2000 TEST_INIT_SECONDS=10 TEST_DEVICE=cuda TEST_REPLAYS=30000)
   else
     common+=(TOROID_DIST_TIMEOUT_MS=600 TEST_INIT_SECONDS=2)
   fi
+  common+=("$@")
   code=0
   local begin=$SECONDS
   if [ "$engine" = mpi ]; then
@@ -69,12 +70,20 @@ run_cache() {
   done
 }
 
-# The kernels are compiled once, and kept.
-if [ "$gpus" -gt 0 ]; then
-  ranks=$gpus engine=tcp body=tunes fault=none
-  mkdir "$folder/db"
-  run
+# The kernels are compiled once, and kept: those that a rank of another model of machine and one of another shape have, too.
+warm_up() {
+  mkdir -p "$folder/db"
+  run "$@"
   [ $code -eq 0 ] || bad "it fails"
+}
+engine=tcp body=tunes fault=none
+if [ "$gpus" -gt 0 ]; then
+  ranks=$gpus
+  warm_up
+else
+  ranks=2
+  warm_up TOROID_DIST_TIMEOUT_MS=20000
+  warm_up TOROID_DIST_TIMEOUT_MS=20000 TEST_FORGE=1
 fi
 
 # Milliseconds within which a rank is killed after a phase of its work begins.
