@@ -35,7 +35,7 @@ int trace(const TraceArgs& args) {
   if (args.subject.json)
     fmt::print("{{\"page\":{},\"compiles\":{},\"ended\":{},\"steps\":{}}}\n", json_string(args.out), compiles.size(), ended, steps);
   else
-    fmt::print("{}: {} compile{}, {} steps{}\n", args.out, compiles.size(), compiles.size() == 1 ? "" : "s", steps,
+    fmt::print("{}: compiles {}, steps {}{}\n", args.out, compiles.size(), steps,
                ended == compiles.size() ? "" : fmt::format("; {} failed or go on", compiles.size() - ended));
   return kOk;
 }

@@ -98,6 +98,12 @@ TEST_F(TraceCommand, TellsAllOfAModel) {
   size_t compiles = 0;
   for (auto& compile : fs::directory_iterator(folder / "debug")) ++compiles, expect_whole(compile.path(), html);
   EXPECT_EQ(compiles, 1u);
+  const Outcome json = toroid_command("trace " + (folder / "debug").string() + " --json -o " + page + " 2>/dev/null");
+  const auto document = import::JsonDocument::parse(json.text, "the output");
+  EXPECT_EQ(document.root().at("page").as_str(), page);
+  EXPECT_EQ(document.root().at("compiles").as_int(), 1);
+  EXPECT_EQ(document.root().at("ended").as_int(), 1);
+  EXPECT_GT(document.root().at("steps").as_int(), 5);
 }
 
 // A step names the lines of all values that it computes, and each line leads to it.
