@@ -103,6 +103,27 @@ TEST(Package, EqualProgramsGiveEqualBytes) {
   EXPECT_EQ(read_file(folder / "a.tpk"), read_file(folder / "b.tpk"));
 }
 
+// Wherever they are made: no option's file or folder is in a package.
+TEST(Package, PlacesWhereItWasMadeAreNotInIt) {
+  const TempFolder folder;
+  std::vector<std::string> packages;
+  for (const char* place : {"here", "at another place"}) {
+    const std::string root = folder / place, copy = root + "/model.pt2";
+    std::filesystem::create_directories(root);
+    std::filesystem::copy_file(kModels + "digitsnet/core.pt2", copy);
+    PackageOptions options;
+    options.model.options = {{"compile_debug", "1"},
+                             {"debug_dir", root + "/debug"},
+                             {"tune_lock", root + "/lock.json"},
+                             {"kernel_dir", root + "/kernels"},
+                             {"tune_database", root + "/tuned.sqlite"}};
+    save_package(copy, root + "/x.tpk", options);
+    packages.push_back(read_file(root + "/x.tpk"));
+    EXPECT_EQ(packages.back().find(root), std::string::npos);
+  }
+  EXPECT_EQ(packages[0], packages[1]);
+}
+
 TEST(Package, SessionsKeepTheirStateApart) {
   const TempFolder folder;
   const std::string path = folder / "counter.tpk";
