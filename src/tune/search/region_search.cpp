@@ -52,10 +52,11 @@ void RegionSearch::event(const std::string& what) const {
   if (log_enabled(Artifact::Choices)) log(Artifact::Choices, region_.label + ": " + what);
 }
 
-bool RegionSearch::default_runs() const {
-  if (report_.rows.empty()) return true;  // of others' decisions no more is known
+std::string RegionSearch::default_refusal() const {
+  if (report_.rows.empty()) return "";  // of others' decisions no more is known
   const Measured& m = report_.rows.front().measured;
-  return !m.failed && (m.ratio > 0 || m.status.empty());
+  if (m.failed) return fmt::format("the default of {} does not run", region_.label);
+  return m.ratio > 0 || m.status.empty() ? "" : fmt::format("the default of {} was not timed: {}", region_.label, m.status);
 }
 
 std::shared_ptr<ChoiceCaller> RegionSearch::known_winner() const {

@@ -53,7 +53,8 @@ class RegionSearch {
   bool is_decided() const { return decided_; }
   // Whether another part of the program has it, too, and was decided before.
   bool is_shared() const { return report_.source == kBefore; }
-  bool default_runs() const;
+  // Why nothing is known of how its default runs: it failed, or the budget ended before; empty where it ran.
+  std::string default_refusal() const;
   RegionReport take_report();
 
   // Lists its choices, and decides where one is known already.

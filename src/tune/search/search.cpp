@@ -154,8 +154,8 @@ class Tuning {
       if (!(s->choice() == Choice{}) && !s->is_shared()) changed.push_back(s);
     if (changed.empty() && !group_) return;
     std::string refusal;
-    if (const auto at = std::find_if(order.begin(), order.end(), [](auto* s) { return !s->default_runs(); }); at != order.end())
-      refusal = fmt::format("the default of {} does not run", (*at)->region().label);
+    for (RegionSearch* s : order)
+      if (refusal.empty()) refusal = s->default_refusal();
     std::stable_sort(changed.begin(), changed.end(), [](auto* a, auto* b) { return a->equal().size() > b->equal().size(); });
     Hasher all;
     all.add(program::region_key(lowered));
