@@ -8,7 +8,6 @@
 #include "backend/cuda/pieces_problem.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "base/option_table.h"
 #include "base/thread_pool.h"
 #include "compile/costs.h"
 #include "compile/pipeline.h"
@@ -22,15 +21,6 @@ using Milliseconds = std::shared_future<double>;
 
 exec::HostCall::View view_of(const program::Extern::View& v) {
   return {v.memory.buffer, v.memory.dtype, v.memory.offset, v.sizes, v.memory.strides};
-}
-
-// What a program still asks when it runs. How it was made, and from which files and folders, is not of it: packages would tell.
-CompileOptions options_of_runs(CompileOptions options) {
-  for (const OptionRow& row : option_rows())
-    if (row.scope == OptionScope::Tuning || (row.scope == OptionScope::Watching && row.id != OptionId::Nvtx) ||
-        row.id == OptionId::KernelDir)
-      options.set(row.name, row.default_value);
-  return options;
 }
 
 // A call of the operation's reference implementation or function.
@@ -134,7 +124,7 @@ class Planner {
     plan.device = job_.setup.device;
     plan.code_for = job_.target->code_for();
     plan.record = records_calls(job_.options().mode());
-    plan.options = options_of_runs(job_.options());
+    plan.options = job_.options();
     add_buffers(plan);
     add_inputs(plan);
     add_outputs(plan);

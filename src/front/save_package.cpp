@@ -5,11 +5,13 @@
 #include "backend/backend.h"
 #include "base/check.h"
 #include "base/files.h"
+#include "base/option_table.h"
 #include "base/sha256.h"
 #include "base/std_errors.h"
 #include "base/text.h"
 #include "compile/source_revision.h"
 #include "device/cuda/architecture.h"
+#include "exec/steps.h"
 #include "front/compile_model.h"
 #include "front/function_graph.h"
 #include "front/package_captures.h"
@@ -132,6 +134,23 @@ std::vector<package::NamedWeight> name_weights(graph::Graph& g, const front::Pac
 }
 
 // What decides for a machine.
+// What a program still asks when it runs. How it was made, and from which files and folders, is not of it.
+CompileOptions options_of_runs(CompileOptions options) {
+  for (const OptionRow& row : option_rows())
+    if (row.scope == OptionScope::Tuning || (row.scope == OptionScope::Watching && row.id != OptionId::Nvtx) ||
+        row.id == OptionId::KernelDir)
+      options.set(row.name, row.default_value);
+  return options;
+}
+
+// The plan, its blocks included, with those options alone.
+exec::Plan for_runs(exec::Plan plan) {
+  plan.options = options_of_runs(std::move(plan.options));
+  for (auto& step : plan.steps)
+    for (auto& block : exec::blocks_of(step)) block.plan = std::make_shared<const exec::Plan>(for_runs(*block.plan));
+  return plan;
+}
+
 package::Tuning tuning_of(const Machine& m, const compiler::Setup& setup) {
   const std::string lock = setup.options.get(options::kTuneLock);
   if (!tunes(setup.options.mode()) || (lock.empty() && setup.options.get(options::kDeterministic))) return {"nothing", "", ""};
@@ -165,6 +184,7 @@ class Packer {
       if (has_fixed_sizes(*g) && !m.options.options.count("capture_warmups")) setup.options.set("capture_warmups", "0");
       const front::Precision precision = front::precision_of(*g, m.options.device, setup.options);
       auto made = compiler::loadable(std::move(g), setup, m.absent ? &*m.absent : nullptr);
+      made.plan = for_runs(std::move(made.plan));
       auto states = captures_.bind_states(entry, arguments, made);
       programs_.push_back({entry,
                            options_.targets[i],
