@@ -70,7 +70,7 @@ run_cache() {
   done
 }
 
-# The kernels are compiled once, and kept: those that a rank of another model of machine and one of another shape have, too.
+# The kernels are compiled once, and kept, on CPUs those of a rank of another model of machine, too.
 warm_up() {
   mkdir -p "$folder/db"
   run "$@"

@@ -28,6 +28,9 @@ std::vector<TracedCompile> compile_and_read(const BenchArgs& subject) {
 
 int trace(const TraceArgs& args) {
   const bool is_folder = fs::is_directory(args.subject.model);
+  const BenchArgs& s = args.subject;
+  TOROID_USER_CHECK(!is_folder || (s.device == "cpu" && s.mode == "default" && s.inputs.empty() && s.of_built_in.empty()),
+                    "{} holds compiles that were made; --device, --mode, --inputs and sizes are of what is compiled now", s.model);
   const std::vector<TracedCompile> compiles = is_folder ? read_traces(args.subject.model) : compile_and_read(args.subject);
   size_t steps = 0, ended = 0;
   for (auto& c : compiles) steps += c.steps.size(), ended += c.ended;

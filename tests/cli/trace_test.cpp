@@ -188,6 +188,11 @@ TEST_F(TraceCommand, RefusesWhatItCannotRead) {
   for (const char* text : {"", "{", "[]", "{\"version\": 3}", "nonsense"}) told("report.json", text);
   for (const char* text : {"", "[{}]", "{\"a\": 1}", "[{\"name\": []}]"}) told("steps.json", text);
   EXPECT_EQ(toroid_command("trace " + (folder / "none").string()).code, 2);
+  for (const char* option : {"--device cuda", "--mode max-autotune", "--seq 8", "--inputs x"}) {
+    const Outcome o = toroid_command("trace " + (folder / "debug").string() + " " + option);
+    EXPECT_EQ(o.code, 2) << option;
+    EXPECT_NE(o.text.find("holds compiles that were made"), std::string::npos) << o.text;
+  }
   EXPECT_NE(toroid_command("trace " + kTraced + "encoder/core.pt2 -o " + (folder / "no/page.html").string()).code, 0);
 }
 
