@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compile/harness.h"
+#include "compile/opaque_on_gpu.h"
 #include "compile/pipeline.h"
 #include "exec/plan_text.h"
 #include "exec/steps.h"
@@ -176,12 +177,7 @@ TEST(CudaKernel, WritesWhereTheArgumentLiesOrInACopy) {
       if (auto* call = std::get_if<program::Extern>(&n.problem)) {
         EXPECT_EQ(call->outputs.at(1).memory.buffer, k->buffers[1]) << "what it writes is what is read behind it";
       }
-    // What the program computes is what the operations say.
-    const auto fresh = [&] { return std::vector<Tensor>{clone(inputs[0]), clone(inputs[1])}; };
-    auto one = fresh(), two = fresh();
-    const auto functional = graph::run_passes(std::move(g), graph::pipeline({}), nullptr, front::setup_of({}).options);
-    EXPECT_EQ(program::interpret(kernels.program, one).at(0).to_vector(), graph::interpret(*functional, two).at(0).to_vector());
-    EXPECT_EQ(one[0].to_vector(), two[0].to_vector());
+    test::expect_meaning(kernels.program, std::move(g), inputs);
   }
 }
 
@@ -249,21 +245,7 @@ TEST(CudaKernel, RunsOnAGpu) {
     const Tensor before = put()(scale()(x + 1.0, 2.5), cache, 1);
     return relu(scale()(before, 0.5)) + x;
   };
-  for (const CompileConfig& config : {CompileConfig{.fullgraph = true}, CompileConfig{.fullgraph = true, .dynamic = true},
-                                      CompileConfig{.mode = Mode::ReduceOverhead, .fullgraph = true}}) {
-    auto f = compile(body, config);
-    for (const int64_t n : {300, 301, 5}) {
-      const Tensor host = counting({3, n}), eager = host.to(Device::cuda()), compiled = host.to(Device::cuda());
-      for (int repeat = 0; repeat < 4; ++repeat) {
-        const Tensor x = counting({n}) + repeat, there = x.to(Device::cuda());
-        const Values expected = body(x, host).to_vector();
-        EXPECT_EQ(body(there, eager).to_vector(), expected);
-        EXPECT_EQ(f(there, compiled).to_vector(), expected);
-        EXPECT_EQ(eager.to_vector(), host.to_vector());
-        EXPECT_EQ(compiled.to_vector(), host.to_vector());
-      }
-    }
-  }
+  test::expect_as_on_the_host(body, {300, 301, 5});
 }
 
 TEST(CudaKernel, IsReplayedByGraphsThatAreMadeByHand) {

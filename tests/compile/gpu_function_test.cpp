@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compile/cuda_functions.h"
+#include "compile/opaque_on_gpu.h"
 #include "temp_folder.h"
 #include "toroid/capture.h"
 #include "toroid/compile.h"
@@ -33,20 +34,7 @@ TEST(GpuCudaFunction, RunsOnAGpu) {
     const auto [before, now] = put()(shift()(x + 1.0, 2.5), cache, 1);
     return relu(join()(std::vector<Tensor>{before * 2.0, now})) + sum(x);
   };
-  for (const CompileConfig& config : {kOnce, kOpen, kReplayed}) {
-    auto f = compile(body, config);
-    for (const int64_t n : {300, 301, 5, 1}) {
-      const Tensor host = counting({3, n}), eager = host.to(Device::cuda()), compiled = host.to(Device::cuda());
-      for (int repeat = 0; repeat < 4; ++repeat) {
-        const Tensor x = counting({n}) + repeat, there = x.to(Device::cuda());
-        const Values expected = body(x, host).to_vector();
-        EXPECT_EQ(body(there, eager).to_vector(), expected);
-        EXPECT_EQ(f(there, compiled).to_vector(), expected);
-        EXPECT_EQ(eager.to_vector(), host.to_vector());
-        EXPECT_EQ(compiled.to_vector(), host.to_vector());
-      }
-    }
-  }
+  test::expect_as_on_the_host(body, {300, 301, 5, 1});
 }
 
 // Arguments with gaps, parts of other memory, without elements, and tensors of the caller's as they are.
