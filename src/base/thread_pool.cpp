@@ -66,7 +66,7 @@ constexpr int64_t kCallersCount = 2 * kMs;  // after they have left: most come b
 
 int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count(); }
 
-// Threads do not survive fork(): a pool made before it runs its loops inline in the child.
+// Threads do not survive fork(): a pool made before it runs its loops inline in the child, which global() gives a new one.
 std::atomic<int> fork_generation{0};
 
 void pause_cpu() {
@@ -482,20 +482,36 @@ int kernel_threads() {
   return wanted > 0 ? std::min(wanted, processors) : processors;
 }
 
+namespace {
+
+// The pool of the process, and the option that it followed last.
+struct GlobalPool {
+  std::atomic<int64_t> wanted{get_option(options::kThreads)};
+  std::atomic<uint64_t> version{options_version()};
+  const int generation = fork_generation.load();
+  ThreadPool pool{kernel_threads()};
+
+  bool is_of_a_parent() const { return generation != fork_generation.load(std::memory_order_relaxed); }
+};
+
+}  // namespace
+
 ThreadPool& ThreadPool::global() {
-  // Never destroyed: at exit its workers sleep, and there is nothing to wait for.
-  static std::atomic<uint64_t> version{options_version()};
-  static std::atomic<int64_t> wanted{get_option(options::kThreads)};
-  static ThreadPool* const pool = [] {
-    settle_option(options::kSpinUs, "the kernel threads were started");
-    return new ThreadPool(kernel_threads());
-  }();
-  if (const uint64_t now = options_version(); version.load(std::memory_order_relaxed) != now) {
-    const int64_t threads = get_option(options::kThreads);
-    if (wanted.exchange(threads) != threads) pool->resize(kernel_threads());
-    version.store(now, std::memory_order_relaxed);
+  // Never destroyed: at exit its workers sleep, and there is nothing to wait for. A child of fork() makes a pool of its own, without a
+  // lock, which another thread of the parent could have held.
+  static std::atomic<GlobalPool*> current{nullptr};
+  GlobalPool* global = current.load(std::memory_order_acquire);
+  while (!global || global->is_of_a_parent()) {
+    if (!global) settle_option(options::kSpinUs, "the kernel threads were started");
+    auto fresh = std::make_unique<GlobalPool>();
+    if (current.compare_exchange_strong(global, fresh.get())) global = fresh.release();
   }
-  return *pool;
+  if (const uint64_t now = options_version(); global->version.load(std::memory_order_relaxed) != now) {
+    const int64_t threads = get_option(options::kThreads);
+    if (global->wanted.exchange(threads) != threads) global->pool.resize(kernel_threads());
+    global->version.store(now, std::memory_order_relaxed);
+  }
+  return global->pool;
 }
 
 int compile_threads(int wanted) {

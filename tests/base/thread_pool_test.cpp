@@ -1,6 +1,8 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -376,6 +378,42 @@ TEST(ThreadPool, TheFirstExceptionReachesTheCallerAndThePoolLives) {
     pool.parallel_for(2, [&](int64_t begin, int64_t end, int) { count += end - begin; });
     EXPECT_EQ(count.load(), 2);
   }
+}
+
+// Both threads of the pool of the process are in one loop at a time.
+bool meet_in_a_loop(ThreadPool& pool) {
+  std::atomic<int> here{0};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  pool.parallel_for(2, [&](int64_t, int64_t, int) {
+    ++here;
+    while (here < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  });
+  return here == 2;
+}
+
+// As servers have that load a model and fork. A child of a child, too; and a pool from before serves without its threads.
+TEST(ThreadPool, AChildOfAForkHasKernelThreadsOfItsOwn) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer starts no threads in a child of fork()";
+#endif
+  if (kernel_threads() < 2) GTEST_SKIP() << "one kernel thread alone";
+  ThreadPool& before = ThreadPool::global();
+  ASSERT_TRUE(meet_in_a_loop(before));
+  const auto passes = [&](auto&& self, int generations) -> bool {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int64_t count = 0;
+      before.parallel_for(100, [&](int64_t begin, int64_t end, int) { count += end - begin; });
+      const bool fine = count == 100 && &ThreadPool::global() != &before && meet_in_a_loop(ThreadPool::global());
+      ::_exit(fine && (generations == 0 || self(self, generations - 1)) ? 7 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 7;
+  };
+  EXPECT_TRUE(passes(passes, 1));
+  EXPECT_EQ(&ThreadPool::global(), &before);
+  EXPECT_TRUE(meet_in_a_loop(before));
 }
 
 TEST(RunParallel, AllJobsRunAndTheFirstErrorInListOrderIsThrown) {
