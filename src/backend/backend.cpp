@@ -6,7 +6,7 @@
 namespace toroid::backend {
 
 std::unique_ptr<Backend> make_backend(const Device& device, const CompileOptions& options, const device::cuda::GpuInfo* absent) {
-  if (!device.is_cuda()) return make_cpu_backend(options);
+  if (!device.is_cuda()) return make_cpu_backend(options, absent != nullptr);
   return make_cuda_backend(device.index, absent ? *absent : device::cuda::gpu(device.index).info(), options);
 }
 

@@ -23,7 +23,8 @@ class Backend : public target::Target {
   virtual std::string code_for() const = 0;
 };
 
-// absent: a GPU that is compiled for in place of the device, and need not be there.
+// absent: what is compiled for need not be there: a processor with the instructions that the option isa names, or this GPU in place of the
+// device.
 std::unique_ptr<Backend> make_backend(const Device& device, const CompileOptions& options, const device::cuda::GpuInfo* absent = nullptr);
 
 // The pass tables of all backends, for people and for options that name passes.

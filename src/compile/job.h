@@ -22,7 +22,7 @@ struct Job {
   tune::LockFile decided = {};  // by the program that this is a part of, and by its parts before
   bool may_tune = true;         // else the untuned schedule in modes that tune, too
   bool uploads = true;          // large constants go to a GPU while kernels are compiled, else when the plan is made
-  bool absent = false;          // the GPU need not be there: constants stay where they are
+  bool absent = false;          // the machine need not be there: constants stay where they are
   bool tries = false;           // it compiles what tuning tries; for counts alone
   int compile_threads = 0;      // of jit::compile_all
   DebugFolder debug = {};       // off by default
@@ -34,7 +34,7 @@ struct Job {
   bool tunes() const;
 };
 
-// Of a whole program. name: the graph's. absent: a GPU that is compiled for in place of the device, and need not be there.
+// Of a whole program. name: the graph's. absent: see backend::make_backend.
 Job job_of(const std::string& name, const Setup& setup, const TuneListener& listener = {}, const device::cuda::GpuInfo* absent = nullptr);
 // Of a block of control flow. options: what it has in place of the program's. decided: up to here.
 Job job_of_block(const Job& program, const std::string& name, const program::OptionValues* options, const tune::LockFile& decided);

@@ -48,7 +48,7 @@ void check_machine(const Plan& plan) {
   }
   if (!processor_runs(plan.code_for))
     fail<EnvironmentError>("\"{}\" was compiled for a processor with {}, this one has {}: compile it for this one", plan.name,
-                           plan.code_for, code_for(device::host().isa));
+                           plan.code_for, code_for_this_processor());
 }
 
 // Tensors on their way to a device. Large ones of the host have their elements there when send() is done.
@@ -210,9 +210,8 @@ Plan on_device(Plan plan, const Device& device) {
 
 }  // namespace
 
-std::string code_for(device::Isa isa) {
-  std::string out(device::name_of(isa));
-  if (isa != device::host().isa) return out;
+std::string code_for_this_processor() {
+  std::string out(device::name_of(device::host().isa));
   for (auto& [name, has] : features())
     if (has) out += " +" + std::string(name);
   return out;

@@ -45,8 +45,8 @@ Plan verified(Plan plan, const Device& device);
 // with collectives on GPUs alike: they make what carries these.
 Loaded load_parts(const Plan& plan, const Store& store);
 
-// What kernels for a processor are compiled for (Plan::code_for): "avx512 +vnni". The features are those of this processor's own set alone.
-std::string code_for(device::Isa isa);
+// What kernels for this very processor are compiled for (Plan::code_for): "avx512 +vnni".
+std::string code_for_this_processor();
 // Whether this processor has what such a text names.
 bool processor_runs(std::string_view code_for);
 

@@ -10,6 +10,7 @@
 #include "base/std_errors.h"
 #include "base/text.h"
 #include "compile/source_revision.h"
+#include "device/cpu/isa.h"
 #include "device/cuda/architecture.h"
 #include "exec/steps.h"
 #include "front/compile_model.h"
@@ -39,7 +40,7 @@ constexpr std::pair<std::string_view, std::string_view> kProcessors[] = {
 // A machine that programs are made for.
 struct Machine {
   ModelOptions options;
-  std::optional<device::cuda::GpuInfo> absent = {};  // the GPU, where it need not be there
+  std::optional<device::cuda::GpuInfo> absent = {};  // where it need not be there: the GPU, of a processor nothing
   std::string compiler = {};                         // of its kernels
   int driver = 0;                                    // the least version of a GPU's driver that takes them
 };
@@ -51,13 +52,18 @@ struct Machine {
   fail<UserError>("unknown target \"{}\"; there are {}{}", target, fmt::join(known, ", "), did_you_mean(target, known));
 }
 
+// For a machine that need not be there.
+void check_that_nothing_is_timed(const std::string& target, const char* machine, const CompileOptions& options) {
+  TOROID_USER_CHECK(!options.get(options::kTuneLock).empty() || options.get(options::kDeterministic) || !tunes(options.mode()),
+                    "mode {} times kernels on the {}, and one for the target {} need not be there; expected another mode, a lock file of "
+                    "tuning (option tune_lock, toroid compile --lock), or the target native",
+                    name_of(options.mode()), machine, target);
+}
+
 // The GPU of an architecture that the lock file decides for, else a typical one.
 device::cuda::GpuInfo gpu_for(const std::string& target, const CompileOptions& options) {
+  check_that_nothing_is_timed(target, "GPU", options);
   const std::string path = options.get(options::kTuneLock);
-  TOROID_USER_CHECK(!path.empty() || options.get(options::kDeterministic) || !tunes(options.mode()),
-                    "mode {} times kernels on the GPU, and one for the target {} need not be there; expected another mode, a lock file of "
-                    "tuning (option tune_lock, toroid compile --lock), or the target native",
-                    name_of(options.mode()), target);
   std::vector<device::cuda::GpuInfo> locked;
   if (!path.empty())
     for (auto& key : tune::LockFile::read(path).devices())
@@ -86,6 +92,10 @@ Machine machine_of(const std::string& target, const ModelOptions& options) {
     const auto row = std::find_if(std::begin(kProcessors), std::end(kProcessors), [&](auto& p) { return p.first == target; });
     if (row == std::end(kProcessors)) refuse(target);
     out.options.device = Device::cpu(), out.options.options["isa"] = code = row->second;
+    if (device::isa_from_name(code) > device::host().isa) {
+      check_that_nothing_is_timed(target, "processor", front::setup_of(options).options);
+      out.absent.emplace();
+    }
   } else if (options.device.is_cuda()) {
     code = device::cuda::gpu(options.device.index).info().architecture;
   }

@@ -75,7 +75,7 @@ Fit fit_of(const Program& p, const Device& device) {
 }
 
 std::string machine_code(const Device& device) {
-  return device.is_cuda() ? device::cuda::gpu(device.index).info().architecture : exec::code_for(device::host().isa);
+  return device.is_cuda() ? device::cuda::gpu(device.index).info().architecture : exec::code_for_this_processor();
 }
 
 }  // namespace toroid::package

@@ -351,7 +351,7 @@ TEST(Store, NamesWhatItHas) {
 TEST(Load, RefusesOtherMachines) {
   Plan p = chain(1, false);
   EXPECT_TRUE(contains(user_error([&] { load(p, store(), Device::cuda()); }), "was compiled for cpu, and cannot be loaded on cuda:0"));
-  p.code_for = code_for(device::host().isa);
+  p.code_for = code_for_this_processor();
   EXPECT_NO_THROW(load(p, store(), Device::cpu()));
   p.code_for = "scalar";
   EXPECT_NO_THROW(load(p, store(), Device::cpu()));

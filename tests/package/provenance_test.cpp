@@ -3,6 +3,7 @@
 
 #include "base/sha256.h"
 #include "data_models.h"
+#include "device/cpu/isa.h"
 #include "errors.h"
 #include "front/precision.h"
 #include "import/load_model.h"
@@ -59,6 +60,23 @@ TEST(Provenance, RoundedOperandsAreAnOptionOfGpus) {
   options.set("allow_tf32", "1");
   EXPECT_STREQ(front::precision_of(g, Device::cuda(), options).name, "tf32");
   EXPECT_STREQ(front::precision_of(g, Device::cpu(), options).name, "f32");
+}
+
+// Code for named instructions has these alone, whatever processor makes it, be it one that lacks them: it is the same everywhere.
+TEST(Provenance, CodeForNamedInstructionsIsThatOfNoProcessor) {
+  const TempFolder folder;
+  const std::string model = test::kModels + "digitsnet/core.pt2";
+  save_package(model, folder / "m.tpk", {.targets = {"x86-64-v4", "x86-64-v3", "x86-64"}});
+  const auto package = package::Package::open(folder / "m.tpk");
+  std::vector<std::string> codes;
+  for (auto& p : package->manifest().entries.at(0).programs) codes.push_back(p.code_for);
+  EXPECT_EQ(codes, (std::vector<std::string>{"avx512", "avx2", "scalar"}));
+  EXPECT_EQ(package->manifest().compiler.find('+'), std::string::npos) << package->manifest().compiler;
+  if (device::host().isa == device::Isa::Avx512) return;
+  PackageOptions timed{.targets = {"x86-64-v4"}};
+  timed.model.options["mode"] = "max-autotune";
+  const std::string error = test::user_error([&] { save_package(model, folder / "timed.tpk", timed); });
+  EXPECT_NE(error.find("times kernels on the processor, and one for the target x86-64-v4 need not be there"), std::string::npos) << error;
 }
 
 TEST(Provenance, ALockFileIsKnownByItsHash) {

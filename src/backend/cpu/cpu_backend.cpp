@@ -20,6 +20,7 @@
 namespace toroid::backend {
 namespace {
 
+constexpr std::string_view kNative = "native";  // see jit::CompileRequest
 constexpr const char* kNotTaken = "the template does not take this shape, dtype or layout";
 
 // Threads of OpenMP look for more work in a loop when a library's call has ended, on the cores that the next kernels need: MiniLM-L6 with
@@ -35,7 +36,8 @@ std::string spinning_refusal() {
 
 target::Facts facts_of(const CompileOptions& options, device::Isa isa) {
   const int threads = exec::threads_of(options);
-  return {.isa = isa == device::host().isa ? "native" : std::string(device::name_of(isa)),
+  // Where the instructions are named, code has no features beyond them, so that it is the same on every machine.
+  return {.isa = std::string(options.get(options::kIsa) == "auto" ? kNative : device::name_of(isa)),
           .key = fmt::format("{}, {}, {} threads", device::host().model, device::name_of(isa), threads),
           .workers = threads,
           .int8 = isa != device::Isa::Scalar};
@@ -76,7 +78,7 @@ class CpuBackend : public Backend {
     return codegen::generate(node, p, isa_, constants);
   }
   std::string file_ending() const override { return ".c"; }
-  std::string code_for() const override { return exec::code_for(isa_); }
+  std::string code_for() const override { return facts().isa == kNative ? exec::code_for_this_processor() : facts().isa; }
 
   device::Isa instructions() const { return isa_; }
 
@@ -106,8 +108,9 @@ constexpr target::ProgramPass kSchedule[] = {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cpu_backend(const CompileOptions& options) {
-  return std::make_unique<CpuBackend>(options, device::usable_isa(options.get(options::kIsa)));
+std::unique_ptr<Backend> make_cpu_backend(const CompileOptions& options, bool absent) {
+  const std::string name = options.get(options::kIsa);
+  return std::make_unique<CpuBackend>(options, absent ? device::isa_from_name(name) : device::usable_isa(name));
 }
 
 std::span<const target::ProgramPass> cpu_passes(program::Stage to) {

@@ -5,7 +5,8 @@
 
 namespace toroid::backend {
 
-std::unique_ptr<Backend> make_cpu_backend(const CompileOptions& options);
+// absent: see make_backend.
+std::unique_ptr<Backend> make_cpu_backend(const CompileOptions& options, bool absent);
 std::span<const target::ProgramPass> cpu_passes(program::Stage to);
 
 }  // namespace toroid::backend
