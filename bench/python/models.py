@@ -30,6 +30,13 @@ def bert(layers: int, width: int, sequence: int) -> Case:
     return transformers.BertModel(config), {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
+def gpt2(sequence: int) -> Case:
+    import transformers
+
+    config = transformers.GPT2Config(use_cache=False)
+    return transformers.GPT2LMHeadModel(config), {"input_ids": torch.randint(0, config.vocab_size, (1, sequence))}
+
+
 def vision(name: str) -> Case:
     import torchvision
 
@@ -57,6 +64,9 @@ MODELS: dict[str, Callable[[], Case]] = {
     "bert-base": lambda: bert(12, 768, 128),
     "resnet50": lambda: vision("resnet50"),
     "mobilenet_v3_large": lambda: vision("mobilenet_v3_large"),
+    "vit_b_32": lambda: vision("vit_b_32"),
+    "swin_t": lambda: vision("swin_t"),
+    "gpt2": lambda: gpt2(128),
 }
 
 

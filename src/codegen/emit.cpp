@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/mutants.h"
 #include "codegen/prelude/prelude.h"
+#include "codegen/transposition.h"
 
 namespace toroid::codegen {
 
@@ -382,22 +383,9 @@ std::string StepEmitter::load_backwards(DType t) {
   return name;
 }
 
-// Swaps the off-diagonal blocks of 2 x 2 blocks of 1, 2, 4 ... lanes.
 std::string StepEmitter::transpose(DType t) {
-  std::string name = fmt::format("v_transpose_{}", name_of(t)), body, type = "v" + std::string(name_of(t));
-  for (int d = 1; d < lanes_; d *= 2) {
-    std::string low, high;
-    for (int l = 0; l < lanes_; ++l) {
-      low += fmt::format(", {}", l & d ? lanes_ + l - d : l);
-      high += fmt::format(", {}", l & d ? lanes_ + l : l + d);
-    }
-    for (int i = 0; i < lanes_; ++i)
-      if (!(i & d))
-        body +=
-            fmt::format("  a = x[{0}], b = x[{1}], x[{0}] = __builtin_shufflevector(a, b{2}), x[{1}] = __builtin_shufflevector(a, b{3});\n",
-                        i, i + d, low, high);
-  }
-  helpers_[name] = fmt::format("static inline void {1}({0}* x) {{\n  {0} a, b;\n{2}}}\n", type, name, body);
+  std::string name = fmt::format("v_transpose_{}", name_of(t)), type = "v" + std::string(name_of(t));
+  helpers_[name] = fmt::format("static inline void {1}({0}* x) {{\n  {0} a, b;\n{2}}}\n", type, name, transposition_text(lanes_));
   return name;
 }
 

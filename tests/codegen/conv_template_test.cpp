@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "codegen/conv_shape.h"
 #include "codegen/cpu/templates/conv_winograd.h"
 #include "template_harness.h"
@@ -10,6 +12,7 @@ namespace {
 
 using test_shapes::shape;
 using testing::AlignedFloats;
+using testing::FloatsBeforeAWall;
 using testing::values;
 
 double reference(const ConvShape& s, AlignedFloats& x, AlignedFloats& w, int64_t image, int64_t o, int64_t oh, int64_t ow) {
@@ -28,6 +31,20 @@ double reference(const ConvShape& s, AlignedFloats& x, AlignedFloats& w, int64_t
   return sum;
 }
 
+// The weights as they lie where they are no constants: behind an offset, with NaN between output channels, and a wall behind the last one.
+std::unique_ptr<FloatsBeforeAWall> weights_in_place(ConvConfig& c, ConvWeights order, AlignedFloats& oihw) {
+  const int64_t in = c.shape.channels / c.shape.groups, taps = c.shape.kernel_h * c.shape.kernel_w, length = in * taps;
+  c.weights = order, c.weight_stride = length + 3, c.weight_offset = 5;
+  const int64_t floats = c.weight_offset + (c.shape.out_channels - 1) * c.weight_stride + length;
+  auto out = std::make_unique<FloatsBeforeAWall>(floats);
+  for (int64_t i = 0; i < floats; ++i) (*out)[i] = NAN;
+  for (int64_t i = 0; i < c.shape.out_channels * length; ++i) {
+    const int64_t channel = i % length / taps, tap = i % taps;
+    (*out)[c.weight_offset + i / length * c.weight_stride + (order == ConvWeights::Oihw ? i % length : tap * in + channel)] = oihw[i];
+  }
+  return out;
+}
+
 // Runs the kernel on NCHW data given in `input`'s layout, output stored as NHWC, and compares with the definition.
 void expect_right(const ConvShape& s, ConvInput input, int lanes, const ConvTile* tile = nullptr, bool repeatable = false) {
   constexpr int64_t kImages = 2;
@@ -42,8 +59,7 @@ void expect_right(const ConvShape& s, ConvInput input, int lanes, const ConvTile
   c.epilogue.scalar = fmt::format("out[pixel * {} + oc] = acc;", s.out_channels);
   AlignedFloats x = values(kImages * s.channels * plane, 1),
                 w = values(s.out_channels * s.channels / s.groups * s.kernel_h * s.kernel_w, 2);
-  AlignedFloats in(kImages * blocks * lanes * plane), out(kImages * pixels * s.out_channels), packed(conv_packed_elements(c));
-  AlignedFloats scratch(2 * conv_scratch_bytes(c) / 4);
+  AlignedFloats in(kImages * blocks * lanes * plane), packed(conv_packed_elements(c));
   pack_conv_weights(c, &w[0], &packed[0]);
   for (int64_t i = 0; i < kImages * s.channels * plane; ++i) {
     const int64_t image = i / plane / s.channels, channel = i / plane % s.channels, p = i % plane;
@@ -54,14 +70,21 @@ void expect_right(const ConvShape& s, ConvInput input, int lanes, const ConvTile
     testing::run_template(nchw_to_blocked_text("reorder", s.channels, plane, lanes), "reorder", lanes, {x.get(), in.get()}, nullptr,
                           kImages * blocks);
   }
-  const int64_t params[] = {kImages};
-  testing::run_template(conv_text(c), c.name, lanes, {in.get(), packed.get(), out.get(), scratch.get()}, params,
-                        conv_task_count(c, params));
-  for (int64_t image = 0; image < kImages; ++image) {
-    for (int64_t o = 0; o < s.out_channels; ++o) {
-      for (int64_t p = 0; p < pixels; ++p) {
-        ASSERT_NEAR(out[(image * pixels + p) * s.out_channels + o], reference(s, x, w, image, o, p / s.out_w(), p % s.out_w()), 1e-4)
-            << "image " << image << " channel " << o << " pixel " << p;
+  for (ConvWeights order : {ConvWeights::Packed, ConvWeights::Oihw, ConvWeights::Ohwi}) {
+    if (order != ConvWeights::Packed && input == ConvInput::Blocked) continue;  // whose channels may be padded
+    std::unique_ptr<FloatsBeforeAWall> lying;
+    if (order != ConvWeights::Packed) lying = weights_in_place(c, order, w);
+    AlignedFloats out(kImages * pixels * s.out_channels), scratch(2 * conv_scratch_bytes(c) / 4);
+    std::memset(scratch.get(), 0xff, static_cast<size_t>(2 * conv_scratch_bytes(c)));  // a fresh launch
+    const int64_t params[] = {kImages};
+    testing::run_template(conv_text(c), c.name, lanes, {in.get(), lying ? lying->get() : packed.get(), out.get(), scratch.get()}, params,
+                          conv_task_count(c, params));
+    for (int64_t image = 0; image < kImages; ++image) {
+      for (int64_t o = 0; o < s.out_channels; ++o) {
+        for (int64_t p = 0; p < pixels; ++p) {
+          ASSERT_NEAR(out[(image * pixels + p) * s.out_channels + o], reference(s, x, w, image, o, p / s.out_w(), p % s.out_w()), 1e-4)
+              << "weights " << static_cast<int>(order) << " image " << image << " channel " << o << " pixel " << p;
+        }
       }
     }
   }

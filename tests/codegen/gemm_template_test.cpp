@@ -52,8 +52,10 @@ double error_of(const Problem& p, const GemmConfig& c, const int64_t* params = n
   if (packs) {
     pack_b(b.get(), DType::F32, p.k, p.n, p.b_transposed ? 1 : p.n, p.b_transposed ? p.k : 1, panel, packed.get(), DType::F32);
   }
-  testing::run_template(gemm_text(c), c.name, c.tile.lanes, {a.get(), packs ? packed.get() : b.get(), out.get(), scratch.get()}, params,
-                        gemm_task_count(c, params));
+  testing::FloatsBeforeAWall walled(b.size);
+  std::memcpy(walled.get(), b.get(), static_cast<size_t>(b.size) * sizeof(float));
+  testing::run_template(gemm_text(c), c.name, c.tile.lanes, {a.get(), packs ? packed.get() : walled.get(), out.get(), scratch.get()},
+                        params, gemm_task_count(c, params));
   double worst = 0;
   for (int64_t q = 0; q < p.batch; ++q) {
     for (int64_t i = 0; i < p.m; ++i) {
@@ -80,6 +82,23 @@ TEST(GemmTemplate, PackedWeightsOddShapes) {
 TEST(GemmTemplate, TransposedWeight) {
   const Problem p{9, 40, 21, 1, false, true};
   EXPECT_LT(error_of(p, config_for(p, 16)), 1e-4);
+}
+
+// Whatever lies across, in one block of rows and in several, with copied rows and without, and with fewer numbers than a vector has lanes.
+TEST(GemmTemplate, CopiedPanels) {
+  for (const int lanes : {8, 16})
+    for (const bool a : {false, true})
+      for (const bool b : {false, true})
+        for (const int64_t k : {5, 45})
+          for (const int64_t blocks : {1, 3})
+            for (const bool copy : {false, true}) {
+              const Problem p{40, 70, k, 2, a, b};
+              GemmConfig c = config_for(p, lanes);
+              c.b_source = GemmB::Strided;
+              c.tile.block_m = p.m / blocks, c.tile.block_k = 16, c.tile.copy_a = copy;
+              settle_gemm_tile(c.tile);
+              EXPECT_LT(error_of(p, c), 1e-4) << lanes << a << b << k << blocks << copy;
+            }
 }
 
 TEST(GemmTemplate, GroupsOfPanelsShareABlockOfA) {

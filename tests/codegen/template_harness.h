@@ -1,6 +1,9 @@
 // Compiles a template's text as the product does (prelude, JIT, loader) and runs it on a few small buffers.
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -29,6 +32,29 @@ struct AlignedFloats {
   };
   int64_t size;
   std::unique_ptr<float[], Free> data;
+};
+
+// Floats whose last one is followed by memory that may not be read.
+class FloatsBeforeAWall {
+ public:
+  explicit FloatsBeforeAWall(int64_t n) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), bytes = static_cast<size_t>(n) * sizeof(float);
+    all_ = (bytes + page - 1) / page * page + page;
+    memory_ = mmap(nullptr, all_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory_ == MAP_FAILED || mprotect(end() - page, page, PROT_NONE) != 0) throw std::bad_alloc();
+    data_ = reinterpret_cast<float*>(end() - page - bytes);
+  }
+  ~FloatsBeforeAWall() { munmap(memory_, all_); }
+  FloatsBeforeAWall(const FloatsBeforeAWall&) = delete;
+  FloatsBeforeAWall& operator=(const FloatsBeforeAWall&) = delete;
+  float& operator[](int64_t i) { return data_[i]; }
+  void* get() { return data_; }
+
+ private:
+  std::byte* end() { return static_cast<std::byte*>(memory_) + all_; }
+  size_t all_ = 0;
+  void* memory_ = nullptr;
+  float* data_ = nullptr;
 };
 
 // Reproducible values in [-1, 1).

@@ -158,7 +158,7 @@ TEST(Convolutions, InHalfPrecision) {
   check(Program(cases(3, 0), DType::BF16, true), 3e-2);
 }
 TEST(Convolutions, OfF64) { check(Program(cases(4, 6), DType::F64, true), 1e-12); }
-TEST(Convolutions, WithWeightsAsInputs) { check(Program(cases(5, 6), DType::F32, false), 1e-5); }
+TEST(Convolutions, WithWeightsAsInputs) { check(Program(cases(5, 18), DType::F32, false), 1e-5); }
 TEST(Convolutions, OfOpenSizes) { check(Program(cases(6, 6), DType::F32, true, true), 1e-5); }
 
 // Whatever sizes a program takes, it takes as before.
@@ -167,6 +167,21 @@ TEST(Convolutions, AddNoGuards) {
   const auto after = graph::plain_convolutions(*p.graph);
   ASSERT_TRUE(after);
   EXPECT_EQ(after->guards.size(), p.graph->guards.size()) << graph::to_string(*after);
+}
+
+// Kernels that pack the weights themselves, but for single pixels, and for windows that are larger than the result.
+TEST(Convolutions, TemplatesOfCpusTakeWeightsAsInputs) {
+  if (device::host().isa == device::Isa::Scalar) GTEST_SKIP() << "no templates without vectors";
+  const auto last_step = [](const Case& c) {
+    auto compiled = front::compile_model(std::move(Program({c}, DType::F32, false).graph));
+    return std::get<exec::Launch>(compiled.executable().plan().steps.back()).name;
+  };
+  EXPECT_TRUE(last_step({{2, 20, 9, 8}, {24, 20, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, 1, false}).starts_with("convolution"));
+  EXPECT_TRUE(last_step({{2, 32, 9, 8}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, 32, false}).starts_with("convolution"));
+  EXPECT_TRUE(last_step({{1, 32, 9, 8}, {32, 8, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {0, 0}, 4, false}).starts_with("convolution"));
+  EXPECT_TRUE(last_step({{1, 3, 16, 16}, {8, 3, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, 1, false}).starts_with("convolution"));
+  EXPECT_TRUE(last_step({{2, 20, 9, 8}, {24, 20, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 1, false}).starts_with("gemm"));
+  EXPECT_FALSE(last_step({{8, 4, 9, 8}, {16, 4, 8, 7}, {1, 1}, {0, 0}, {1, 1}, {0, 0}, 1, false}).starts_with("convolution"));
 }
 
 // By themselves, or after a loop that makes the windows, where more threads would make the same ones.

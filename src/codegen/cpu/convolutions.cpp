@@ -37,6 +37,17 @@ ConvShape shape_of(const program::Convolution& c) {
 
 ConvInput input_of(const program::Convolution& c) { return layout_of(c) == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc; }
 
+std::optional<ConvWeights> weights_of(const program::Convolution& c) {
+  const auto& s = c.weight.strides;
+  const auto known = [](const Expr& e) { return e.is_const(); };
+  if (c.weight.dtype != DType::F32 || !c.weight.offset.is_const() || !std::all_of(s.begin(), s.end(), known)) return std::nullopt;
+  const int64_t in = c.in_channels / c.groups, h = c.kernel_h, w = c.kernel_w;
+  const auto is = [](int64_t extent, const Expr& stride, int64_t want) { return extent == 1 || stride == Expr(want); };
+  if (is(in, s[1], h * w) && is(h, s[2], w) && is(w, s[3], 1)) return ConvWeights::Oihw;
+  if (is(in, s[1], 1) && is(h, s[2], w * in) && is(w, s[3], in)) return ConvWeights::Ohwi;
+  return std::nullopt;
+}
+
 namespace {
 
 // Whether running the body twice at a point is the same as once: it overwrites, and nothing that it reads.
@@ -63,6 +74,13 @@ struct ConvolutionKernel {
     config.tile = tile;
     config.tile.lanes = lanes_of(isa);
     config.input_buffer = slots.buffer(c.input.buffer);
+  }
+
+  // Weights that are no constants, as they lie.
+  void add_weights_in_place() {
+    config.weights = weights_of(c).value();
+    config.weight_stride = c.weight.strides[0].constant(), config.weight_offset = c.weight.offset.constant();
+    config.weight_buffer = slots.buffer(c.weight.buffer);
   }
 
   // Adds the constant that the weights are packed into.
@@ -104,16 +122,20 @@ struct ConvolutionKernel {
 KernelText generate_convolution(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,
                                 ConstantMemory& constants, const ConvTile& tile) {
   ConvolutionKernel k(c.accumulate == DType::F32 ? "convolution" : "conv_depthwise_int8", node, c, isa, tile);
-  k.add_weights(program, constants,
-                {.kind = c.accumulate == DType::F32 ? ConvPacking::Direct : ConvPacking::DepthwiseInt8, .tile = k.config.tile});
+  if (constants.tensors.count(c.weight.buffer))
+    k.add_weights(program, constants,
+                  {.kind = c.accumulate == DType::F32 ? ConvPacking::Direct : ConvPacking::DepthwiseInt8, .tile = k.config.tile});
+  else
+    k.add_weights_in_place();
   k.add_epilogue(node);
   k.kernel.source = k.needs.text(tile.lanes) + conv_text(k.config);
   k.kernel.scratch_bytes_per_thread = conv_scratch_bytes(k.config);
   ConvConfig one = k.config;
   one.batch = 1;
   k.kernel.tasks = c.n * Expr(conv_task_count(one, nullptr));
-  k.kernel.plan = fmt::format("convolution tile {} pixels x {} vectors, {} rows a task, input {}", tile.pixels, tile.vecs, tile.block_rows,
-                              k.config.input == ConvInput::Nchw ? "nchw" : "nhwc");
+  k.kernel.plan =
+      fmt::format("convolution tile {} pixels x {} vectors, {} rows a task, input {}, weights {}", tile.pixels, tile.vecs, tile.block_rows,
+                  k.config.input == ConvInput::Nchw ? "nchw" : "nhwc", k.config.weights == ConvWeights::Packed ? "packed" : "copied");
   return std::move(k.kernel);
 }
 
@@ -146,6 +168,15 @@ KernelText generate_conv_int8(const program::Node& node, const program::Convolut
   return std::move(k.kernel);
 }
 
+namespace {
+
+// Whether the weights of a convolution can be packed when the program is compiled.
+bool are_constant(const CpuSite& site, const program::Convolution& c) {
+  return site.program.buffers.at(static_cast<size_t>(c.weight.buffer)).kind == loop::BufferKind::Constant;
+}
+
+}  // namespace
+
 Form cpu_conv_int8_form(const CpuSite& site) {
   const auto& c = site.problem<program::Convolution>();
   const int lanes = lanes_of(site.isa);
@@ -167,6 +198,7 @@ Form cpu_winograd_form(const CpuSite& site) {
   how.refusal = [=, &c](const WinogradTile& t) { return winograd_tile_refusal(shape_of(c), t); };
   how.generate = [=, &c](const WinogradTile& t) { return generate_winograd(site.node, c, *site.writable, site.isa, *site.constants, t); };
   if (c.accumulate == DType::I32) return make_form("winograd", "its sums are integers", how);
+  if (!are_constant(site, c)) return make_form("winograd", "its weights are no constants", how);
   Form form = make_form("winograd", winograd_refusal(shape_of(c), input_of(c), lanes), how);
   form.reluctance = winograd_reluctance(shape_of(c));
   return form;

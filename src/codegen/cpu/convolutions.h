@@ -1,6 +1,8 @@
 // Kernels of convolutions by the templates of a CPU.
 #pragma once
 
+#include <optional>
+
 #include "codegen/constant_memory.h"
 #include "codegen/cpu/templates/conv_int8.h"
 #include "codegen/cpu/templates/conv_template.h"
@@ -16,10 +18,12 @@ enum class ConvLayout { Nhwc, Nchw, Other };
 
 ConvLayout layout_of(const program::Convolution& c);
 ConvInput input_of(const program::Convolution& c);
+// How the weights lie; none where kernels cannot pack them themselves.
+std::optional<ConvWeights> weights_of(const program::Convolution& c);
 // Of one with constant sizes.
 ConvShape shape_of(const program::Convolution& c);
 
-// Both add the constant that the weights are packed into to the program.
+// These add the constant that the weights are packed into to the program; generate_convolution only where they are constants.
 KernelText generate_convolution(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,
                                 ConstantMemory& constants, const ConvTile& tile);
 KernelText generate_conv_int8(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,

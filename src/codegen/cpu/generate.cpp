@@ -19,6 +19,14 @@ std::vector<Form> forms_of(const CpuSite& site) {
   return forms;
 }
 
+// Weights that are no constants are packed by each thread that needs them. Single pixels are products, which do so as well; and where there
+// are fewer results than taps (gradients of weights) vectors of results are short.
+bool can_pack_when_run(const program::Convolution& c) {
+  const ConvShape s = shape_of(c);
+  const bool pixels = s.groups == 1 && s.kernel_h * s.kernel_w * s.stride_h * s.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0;
+  return !pixels && s.out_h() * s.out_w() >= s.kernel_h * s.kernel_w && weights_of(c).has_value();
+}
+
 }  // namespace
 
 bool supports(const program::Gemm& g, bool constant_b) {
@@ -30,11 +38,12 @@ bool supports(const program::Gemm& g, bool constant_b) {
 bool supports(const program::Convolution& c, bool constant_weight, device::Isa isa) {
   const bool whole =
       c.accumulate == DType::I32 && (c.input.dtype == DType::U8 || c.input.dtype == DType::I8) && c.weight.dtype == DType::I8;
-  if (!constant_weight || isa == device::Isa::Scalar || !(whole || c.input.dtype == DType::F32) || !c.in_h.is_const() ||
-      !c.in_w.is_const() || !(c.input.offset == Expr(0)))
+  if (isa == device::Isa::Scalar || !(whole || c.input.dtype == DType::F32) || !c.in_h.is_const() || !c.in_w.is_const() ||
+      !(c.input.offset == Expr(0)))
     return false;
   ConvLayout layout = layout_of(c);
   if (layout == ConvLayout::Other) return false;
+  if (!constant_weight && (whole || !can_pack_when_run(c))) return false;
   ConvShape s = shape_of(c);
   int lanes = lanes_of(isa);
   if (s.depthwise()) return layout == ConvLayout::Nhwc && s.channels >= lanes;

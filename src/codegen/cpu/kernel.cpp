@@ -434,18 +434,45 @@ RowText emit_row(const loop::Domain& d, const loop::Body& b, int lanes, const Te
   return KernelWriter(make_plan(d, b, lanes, {.widen = false, .one_task = true}), none, &names).write_row();
 }
 
-EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const TemplateNames& names) {
+namespace {
+
+// For each step, whether it gives the same in all rows: it reads nothing but columns, in memory that the body does not write.
+std::vector<bool> same_in_rows(const loop::Domain& d, const loop::Body& b, size_t column_vars) {
+  std::vector<bool> same(b.steps.size(), true);
+  for (size_t v = 0; v + column_vars < d.vars.size(); ++v) {
+    const std::vector<bool> varies = depends_on_variable(d, b, d.vars[v].symbol);
+    for (size_t k = 0; k < same.size(); ++k) same[k] = same[k] && !varies[k];
+  }
+  const std::vector<int> written = loop::buffers_written(b);
+  for (size_t k = 0; k < same.size(); ++k) {
+    const Statement& s = b.steps[k];
+    const bool reads = s.step == Step::Load && std::find(written.begin(), written.end(), s.buffer) == written.end();
+    same[k] = same[k] && (reads || s.step == Step::Scalar || s.step == Step::Index);
+    loop::for_each_use(s, [&](size_t u) { same[k] = same[k] && same[u]; });
+  }
+  return same;
+}
+
+}  // namespace
+
+EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, size_t column_vars, int lanes, const TemplateNames& names) {
   for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Reduce && s.step != Step::Scan, "a template's epilogue has no reductions");
+  const Expr& vector_var = d.vars.back().symbol;
   std::vector<bool> on_inner = depends_on_variable(d, b, vector_var);
   for (size_t k = 0; k < b.steps.size(); ++k) on_inner[k] = on_inner[k] || b.steps[k].step == Step::Store;
+  const std::vector<bool> same = same_in_rows(d, b, column_vars);
   StepEmitter e(b, vector_var, on_inner, lanes, {names.pointer, names.symbol, names.vector_accumulator, names.scalar_accumulator});
   e.set_indent(0);
   EpilogueText out;
   StepEmitter::Values none = e.values();
   for (bool vector : {true, false}) {
     e.restore(none);
-    for (size_t k = 0; k < b.steps.size(); ++k) e.emit(static_cast<int>(k), vector);
-    (vector ? out.vector : out.scalar) = e.take();
+    PointText& text = vector ? out.vector : out.scalar;
+    for (bool head : {true, false}) {
+      for (size_t k = 0; k < b.steps.size(); ++k)
+        if (same[k] == head) e.emit(static_cast<int>(k), vector);
+      (head ? text.head : text.rest) = e.take();
+    }
   }
   out.needs = {e.functions(), e.helpers()};
   return out;

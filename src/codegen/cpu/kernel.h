@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cpu/templates/template_text.h"
 #include "codegen/kernel_text.h"
 #include "device/cpu/isa.h"
 #include "loop/node.h"
@@ -35,11 +36,11 @@ struct TemplateNames {
   std::string vector_accumulator, scalar_accumulator;           // what Accumulate stands for; of type v<dtype> and <dtype>
 };
 struct EpilogueText {
-  std::string vector, scalar;  // statements for `lanes` points along vector_var from its value on, and for one point
+  PointText vector, scalar;  // statements for `lanes` points along the last variable from its value on, and for one point
   PreludeNeeds needs;
 };
-// The steps of a body without reductions, at the point that names.symbol tells.
-EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const TemplateNames& names);
+// The steps of a body without reductions, at the point that names.symbol tells. The last `column_vars` variables say which column.
+EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, size_t column_vars, int lanes, const TemplateNames& names);
 
 struct RowText {
   std::string statements;  // see names' symbols, and `scratch` (char*, 64-byte aligned)

@@ -39,13 +39,14 @@ TemplateNames names_in_template(Slots& slots, const PointNames& points) {
 
 Hole epilogue_of(loop::Domain domain, loop::Body body, int lanes, Slots& slots, PointNames points, PreludeNeeds& needs, bool aligned) {
   const std::string whole = points.at(domain.vars.back().symbol);
-  if (aligned && split_in_runs(domain, body, lanes)) {
+  const bool in_runs = aligned && split_in_runs(domain, body, lanes);
+  if (in_runs) {
     points[domain.vars[domain.vars.size() - 2].symbol] = fmt::format("({} / {})", whole, lanes);
     points[domain.vars.back().symbol] = fmt::format("({} % {})", whole, lanes);
   }
   TemplateNames names = names_in_template(slots, points);
   names.vector_accumulator = names.scalar_accumulator = "acc";
-  EpilogueText t = emit_epilogue(domain, body, domain.vars.back().symbol, lanes, names);
+  EpilogueText t = emit_epilogue(domain, body, in_runs ? 2 : 1, lanes, names);
   needs.add(t.needs);
   return {.declarations = {}, .vector = t.vector, .scalar = t.scalar};
 }

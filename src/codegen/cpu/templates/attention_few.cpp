@@ -134,7 +134,7 @@ std::string few_queries_text(const AttentionConfig& c) {
                                           {"SEEN", c.causal ? "query[j] + N - M + 1 - n0" : "count"},
                                           {"VALUES", values},
                                           {"DECLARATIONS", c.epilogue.declarations},
-                                          {"VECTOR", c.epilogue.vector}});
+                                          {"VECTOR", c.epilogue.vector.all()}});
 }
 
 }  // namespace toroid::codegen

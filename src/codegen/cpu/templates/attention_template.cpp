@@ -162,12 +162,12 @@ std::string attention_text(const AttentionConfig& c) {
   const float acc = row[d];
   @SCALAR@
 })",
-                                                                 {{"DV", n(c.value_depth)}, {"SCALAR", c.epilogue.scalar}});
+                                                                 {{"DV", n(c.value_depth)}, {"SCALAR", c.epilogue.scalar.all()}});
   const std::string q_type = storage_type(c.q.type);
   return template_head(c.lanes) + products_text(c) + expand(attention_c::kSoftmax, {{"NAME", c.name}, {"QUERIES", n(queries)}}) +
          expand(attention_c::kEntry, {{"NAME", c.name},
                                       {"DECLARATIONS", c.epilogue.declarations},
-                                      {"VECTOR", c.epilogue.vector},
+                                      {"VECTOR", c.epilogue.vector.all()},
                                       {"TAIL", tail},
                                       {"HEADS", c.heads.text()},
                                       {"KV_HEADS", c.kv_heads.text()},

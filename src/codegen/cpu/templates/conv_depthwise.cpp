@@ -82,12 +82,33 @@ T_KERNEL void @NAME@_tile_@KIND@(const @ELEMENT@* restrict x, const @NUMBER@* re
 
 }  // namespace
 
+namespace {
+
+// Statements that set `w` to the packed weights of a block of channels.
+std::string weights_text(const ConvPlan& p) {
+  const ConvConfig& c = p.c;
+  const int64_t taps = c.shape.kernel_h * c.shape.kernel_w;
+  if (c.weights == ConvWeights::Packed)
+    return fmt::format("const {0}* const w = (const {0}*)bufs[{1}] + block * {2};", kind_of(c).number, c.weight_buffer,
+                       taps * c.tile.lanes);
+  return expand(R"(float w[@TAPS@ * T_LANES] __attribute__((aligned(64)));
+@NAME@_turn((const float*)bufs[@WEIGHT@] + @OFFSET@ + start * @STRIDE@, @STRIDE@, left < T_LANES ? left : T_LANES, @TAPS@, w);)",
+                {{"NAME", c.name},
+                 {"WEIGHT", std::to_string(c.weight_buffer)},
+                 {"OFFSET", std::to_string(c.weight_offset)},
+                 {"STRIDE", std::to_string(c.weight_stride)},
+                 {"TAPS", std::to_string(taps)}});
+}
+
+}  // namespace
+
 std::string depthwise_text(const ConvPlan& p) {
   const ConvConfig& c = p.c;
   const ConvShape& s = c.shape;
   const auto n = [](int64_t x) { return std::to_string(x); };
   std::string out = template_head(c.tile.lanes) + whole_text(c);
   for (size_t i = 0; i < p.kinds.size(); ++i) out += tile_text(p, static_cast<int>(i));
+  if (c.weights != ConvWeights::Packed) out += turn_text(c.name, DType::F32, c.tile.lanes, c.tile.lanes, "i");
   const int64_t rest = s.channels % c.tile.lanes;
   const bool overlap = c.input == ConvInput::Nhwc && rest != 0;
   out += conv_epilogue_text(p.c, c.tile.lanes, rest != 0);
@@ -96,7 +117,7 @@ std::string depthwise_text(const ConvPlan& p) {
       "const int64_t start = block * T_LANES, left = CHANNELS - start, columns = left < T_LANES ? left : T_LANES, skip = 0;";
   if (overlap)
     start = expand(R"(const int64_t start = block * T_LANES < CHANNELS - T_LANES ? block * T_LANES : CHANNELS - T_LANES;
-const int64_t skip = @SKIP@, columns = T_LANES - skip;)",
+const int64_t left = CHANNELS - start, skip = @SKIP@, columns = T_LANES - skip;)",
                    {{"SKIP", c.repeatable_epilogue ? "0" : "block * T_LANES - start"}});
   const std::string call = expand(
       R"(@NAME@_tile_@KIND@(x + ow * @STEP_W@, w, kh0, kh1, tile);
@@ -116,11 +137,10 @@ const int64_t skip = @SKIP@, columns = T_LANES - skip;)",
                                                  {"OC_TASKS", n(p.oc_tiles)},
                                                  {"PIXELS", n(c.tile.pixels)},
                                                  {"INPUT", n(c.input_buffer)},
-                                                 {"WEIGHT", n(c.weight_buffer)},
                                                  {"IMAGE_STRIDE", n(p.image_stride)},
                                                  {"OFFSET", c.input == ConvInput::Nhwc ? "start" : "block * " + n(p.block_stride)},
                                                  {"START", start},
-                                                 {"WEIGHTS", n(s.kernel_h * s.kernel_w * c.tile.lanes)},
+                                                 {"WEIGHTS", weights_text(p)},
                                                  {"STRIDE_H", n(s.stride_h)},
                                                  {"PAD_TOP", n(s.pad_top)},
                                                  {"PAD_LEFT", n(s.pad_left)},

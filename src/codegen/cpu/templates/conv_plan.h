@@ -38,6 +38,8 @@ struct ConvPlan {
   int64_t row_blocks, c_chunks;
   // A single row is cut into `row_blocks` stretches of so many tiles instead; 0: it is not.
   int64_t stretch = 0;
+  // Floats of the packed weights of a tile of output channels of one group.
+  int64_t tile_weights() const { return blocks * c.shape.kernel_h * c.shape.kernel_w * block_channels * oc_tile; }
   // First channel of a block of depthwise channels, whose last block may overlap the one before it.
   int64_t depthwise_start(int64_t block) const;
   std::vector<TileKind> kinds;

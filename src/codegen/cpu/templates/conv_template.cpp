@@ -101,15 +101,56 @@ std::string tile_text(const ConvPlan& p, int kind_index) {
                                 {"SUM", sum}});
 }
 
+constexpr int64_t kStateFloats = 16;  // floats before what a thread keeps: the mark of a launch, and which tile it has packed
+
+bool keeps_weights(const ConvConfig& c) { return c.weights != ConvWeights::Packed && !c.shape.depthwise(); }
+int64_t kept_floats(const ConvPlan& p) { return keeps_weights(p.c) ? kStateFloats + p.tile_weights() : 0; }
+int64_t partial_floats(const ConvPlan& p) { return p.c_chunks > 1 ? p.c.tile.block_rows * p.width * p.oc_tile : 0; }
+
+// Where a weight of an output channel lies in the packed ones of its tile: `i` is its number in memory.
+std::string packed_row(const ConvPlan& p) {
+  const int64_t taps = p.c.shape.kernel_h * p.c.shape.kernel_w;
+  const bool channels_first = p.c.weights == ConvWeights::Oihw;
+  return expand(
+      channels_first ? "(i / @TAPS@ / @BLOCK@ * @TAPS@ + i % @TAPS@) * @BLOCK@ + i / @TAPS@ % @BLOCK@"
+                     : "(i % @CHANNELS@ / @BLOCK@ * @TAPS@ + i / @CHANNELS@) * @BLOCK@ + i % @CHANNELS@ % @BLOCK@",
+      {{"TAPS", std::to_string(taps)}, {"BLOCK", std::to_string(p.block_channels)}, {"CHANNELS", std::to_string(p.group_channels)}});
+}
+
+// Statements that set `w` to the packed weights of the tile of output channels.
+std::string weights_text(const ConvPlan& p) {
+  const ConvConfig& c = p.c;
+  if (!keeps_weights(c))
+    return fmt::format("const float* const w = (const float*)bufs[{}] + (group * OC_TILES + oc_tile) * BLOCKS * block_weights;",
+                       c.weight_buffer);
+  return expand(R"(if (*held_tile != group * OC_TILES + oc_tile) {
+  *held_tile = group * OC_TILES + oc_tile;
+  @NAME@_turn((const float*)bufs[@WEIGHT@] + @OFFSET@ + oc0 * @STRIDE@, @STRIDE@, columns, @LENGTH@, packed);
+}
+const float* const w = packed;)",
+                {{"NAME", c.name},
+                 {"WEIGHT", std::to_string(c.weight_buffer)},
+                 {"OFFSET", std::to_string(c.weight_offset)},
+                 {"STRIDE", std::to_string(c.weight_stride)},
+                 {"LENGTH", std::to_string(c.shape.kernel_h * c.shape.kernel_w * p.group_channels)}});
+}
+
 std::string entry_text(const ConvPlan& p) {
   const ConvConfig& c = p.c;
   const ConvShape& s = c.shape;
   const auto n = [](int64_t x) { return std::to_string(x); };
   const bool partial = p.c_chunks > 1;
   const int64_t max_pixels = std::max_element(p.kinds.begin(), p.kinds.end(), [](auto& a, auto& b) { return a.pixels < b.pixels; })->pixels;
-  const std::string scratch =
-      partial ? fmt::format("float* const partial = (float*)bufs[{}] + (int64_t)thread * {};", c.scratch_buffer, conv_scratch_bytes(c) / 4)
-              : fmt::format("float small_tile[{} * OC_TILE] __attribute__((aligned(64)));", max_pixels);
+  std::string scratch;
+  if (conv_scratch_bytes(c) > 0)
+    scratch = fmt::format("float* const scratch = (float*)bufs[{}] + (int64_t)thread * {};\n", c.scratch_buffer, conv_scratch_bytes(c) / 4);
+  if (keeps_weights(c))
+    scratch += fmt::format(
+        "int64_t* const held_tile = (int64_t*)scratch + 1;\nfloat* const packed = scratch + {};\n"
+        "if (*(int64_t*)scratch) *(int64_t*)scratch = 0, *held_tile = -1;\n",
+        kStateFloats);
+  scratch += partial ? fmt::format("float* const partial = scratch + {};", kept_floats(p))
+                     : fmt::format("float small_tile[{} * OC_TILE] __attribute__((aligned(64)));", max_pixels);
   const std::string call = expand(
       R"(float* tile = @TILE@;
 @NAME@_tile_@KIND@(x + ow * @STEP_W@, w, c0, c1, kh0, kh1, tile, c0 > 0, ahead);
@@ -122,11 +163,13 @@ if (c1 == BLOCKS) @NAME@_epilogue(tile, row * @WIDTH@ + ow, @PIXELS@, oc0, colum
        {"STEP_W", n(s.stride_w * p.pixel_stride)},
        {"LINES", n(64 * s.kernel_h * s.kernel_w * p.block_channels)},
        {"WIDTH", n(p.width)}});
-  const std::string decode = c.tile.channels_inner
-                                 ? "const int64_t oc_tile = task % OC_TILES, row_block = task / OC_TILES % ROW_BLOCKS;\n"
-                                 : "const int64_t row_block = task % ROW_BLOCKS, oc_tile = task / ROW_BLOCKS % OC_TILES;\n";
-  const std::string groups =
-      "const int64_t group = task / (OC_TILES * ROW_BLOCKS) % GROUPS, image = task / (OC_TILES * ROW_BLOCKS) / GROUPS;";
+  std::string decode = c.tile.channels_inner ? "const int64_t oc_tile = task % OC_TILES, row_block = task / OC_TILES % ROW_BLOCKS;\n"
+                                             : "const int64_t row_block = task % ROW_BLOCKS, oc_tile = task / ROW_BLOCKS % OC_TILES;\n";
+  decode += "const int64_t group = task / (OC_TILES * ROW_BLOCKS) % GROUPS, image = task / (OC_TILES * ROW_BLOCKS) / GROUPS;";
+  if (keeps_weights(c))  // all rows of all images by what a thread has packed
+    decode =
+        fmt::format("const int64_t images = {}, row_block = task % ROW_BLOCKS, image = task / ROW_BLOCKS % images;\n", c.batch.text()) +
+        "const int64_t oc_tile = task / ROW_BLOCKS / images % OC_TILES, group = task / ROW_BLOCKS / images / OC_TILES;";
   const std::string kh0 = s.pad_top == 0 ? "0" : fmt::format("top < 0 ? (-top + {0} - 1) / {0} : 0", s.dilation_h);
   const std::string kh1 = fmt::format("top + {0} * {1} < {2} ? {1} : ({2} - top + {0} - 1) / {0}", s.dilation_h, s.kernel_h, s.height);
   const bool below = (s.out_h() - 1) * s.stride_h - s.pad_top + s.dilation_h * (s.kernel_h - 1) >= s.height;
@@ -151,9 +194,9 @@ if (c1 == BLOCKS) @NAME@_epilogue(tile, row * @WIDTH@ + ow, @PIXELS@, oc0, colum
                                  {"BLOCK_C", n(c.tile.block_c)},
                                  {"BLOCK_WEIGHTS", n(s.kernel_h * s.kernel_w * p.block_channels * p.oc_tile)},
                                  {"SCRATCH", scratch},
-                                 {"DECODE", decode + groups},
+                                 {"DECODE", decode},
                                  {"INPUT", n(c.input_buffer)},
-                                 {"WEIGHT", n(c.weight_buffer)},
+                                 {"WEIGHTS", weights_text(p)},
                                  {"IMAGE_STRIDE", n(p.image_stride)},
                                  {"GROUP_STRIDE", n(c.input == ConvInput::Nhwc ? p.group_channels : p.blocks * p.block_stride)},
                                  {"GROUP_OUT", n(p.group_out)},
@@ -302,10 +345,12 @@ std::string conv_tile_refusal(const ConvShape& s, ConvInput input, const ConvTil
 }
 
 std::string conv_text(const ConvConfig& config) {
+  TOROID_CHECK(config.weights == ConvWeights::Packed || config.input != ConvInput::Blocked, "blocked input wants packed weights");
   const ConvPlan p(config);
   if (config.shape.depthwise()) return depthwise_text(p);
   std::string out = template_head(config.tile.lanes);
   for (size_t i = 0; i < p.kinds.size(); ++i) out += tile_text(p, static_cast<int>(i));
+  if (keeps_weights(config)) out += turn_text(config.name, DType::F32, config.tile.lanes, p.oc_tile, packed_row(p));
   return out + conv_epilogue_text(config, p.oc_tile, p.group_out % config.tile.lanes != 0) + entry_text(p);
 }
 
@@ -316,56 +361,19 @@ int64_t conv_task_count(const ConvConfig& config, const int64_t* params) {
 
 int64_t conv_scratch_bytes(const ConvConfig& config) {
   const ConvPlan p(config);
-  return config.shape.depthwise() || p.c_chunks == 1 ? 0 : config.tile.block_rows * p.width * p.oc_tile * 4;
+  return config.shape.depthwise() ? 0 : (kept_floats(p) + partial_floats(p)) * 4;
 }
 
 std::string conv_epilogue_text(const ConvConfig& c, int64_t pitch, bool ragged) {
-  const bool whole = c.input_type != DType::F32;
-  const std::string type = whole ? "int" : "float", vector = whole ? "t_vi32" : "vf32", load = whole ? "t_load_i32" : "t_load";
-  const std::string overlap = !ragged || !c.repeatable_epilogue ? ""
-                                                                : expand(R"(
-if (j < columns && columns >= T_LANES) {
-  j = columns - T_LANES;
-  const int64_t oc = oc0 + j;
-  const @VEC@ acc = @LOAD@(row + j);
-  @VECTOR@
-  continue;
-})",
-                                                                         {{"VECTOR", c.epilogue.vector}, {"VEC", vector}, {"LOAD", load}});
-  const std::string tail = !ragged ? ""
-                                   : overlap + expand(R"(
-#pragma clang loop vectorize(disable) unroll(disable)
-for (; j < columns; ++j) {
-  const int64_t oc = oc0 + j;
-  const @TYPE@ acc = row[j];
-  @SCALAR@
-})",
-                                                      {{"SCALAR", c.epilogue.scalar}, {"TYPE", type}});
-  return expand(R"(
-// Hands the finished sums of a tile to the consumer's code.
-T_KERNEL void @NAME@_epilogue(const @TYPE@* restrict tile, int64_t pixel0, int64_t pixels, int64_t oc0, int64_t columns, int64_t image,
-                            void* const* bufs, const int64_t* params) {
-  @DECLARATIONS@
-  for (int64_t pixel = pixel0; pixel < pixel0 + pixels; ++pixel) {
-    const @TYPE@* restrict row = tile + (pixel - pixel0) * @PITCH@;
-    int64_t j = 0;
-    for (; j + T_LANES <= columns; j += T_LANES) {
-      const int64_t oc = oc0 + j;
-      const @VEC@ acc = @LOAD@(row + j);
-      @VECTOR@
-    }
-    @TAIL@
-  }
-}
-)",
-                {{"NAME", c.name},
-                 {"TYPE", type},
-                 {"VEC", vector},
-                 {"LOAD", load},
-                 {"PITCH", std::to_string(pitch)},
-                 {"DECLARATIONS", c.epilogue.declarations},
-                 {"VECTOR", c.epilogue.vector},
-                 {"TAIL", tail}});
+  return epilogue_text({.name = c.name,
+                        .row = "pixel",
+                        .column = "oc",
+                        .around = "image",
+                        .integers = c.input_type != DType::F32,
+                        .pitch = pitch,
+                        .ragged = ragged,
+                        .overlaps = ragged && c.repeatable_epilogue},
+                       c.epilogue);
 }
 
 std::string walk_row_text(const ConvPlan& p, const std::string& call) {

@@ -16,6 +16,13 @@ enum class ConvInput {
   Nchw,     // [image][channel][h][w]: for the few channels of a first layer
 };
 
+// What the kernel finds in the memory of the weights.
+enum class ConvWeights {
+  Packed,  // pack_conv_weights' layout, made before the first call
+  Oihw,    // those of an output channel one after the other, [in][h][w]: each thread packs those of a tile when it first needs them
+  Ohwi,    // likewise, [h][w][in]
+};
+
 struct ConvShape {
   int64_t channels = 0, height = 0, width = 0, out_channels = 0;
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
@@ -55,6 +62,8 @@ struct ConvConfig {
   // F32; or U8 and I8, of which the depthwise kernel and conv_int8's sum what they are more than `zero` in 32 bits.
   DType input_type = DType::F32;
   int64_t zero = 0;
+  ConvWeights weights = ConvWeights::Packed;
+  int64_t weight_stride = 0, weight_offset = 0;  // unless packed, of f32: floats between output channels, and before the first one
   ConvTile tile;
   int input_buffer = 0, weight_buffer = 1, scratch_buffer = 2;
   // Statements that consume `acc` and do the stores: vf32 of output channels oc .. oc+lanes-1, or (scalar text) float of oc; vi32 and int
@@ -79,7 +88,8 @@ std::string conv_tile_refusal(const ConvShape& shape, ConvInput input, const Con
 std::string conv_text(const ConvConfig& config);
 
 int64_t conv_task_count(const ConvConfig& config, const int64_t* params);
-// Bytes of scratch a thread (thread t uses [t*bytes, (t+1)*bytes), 64-byte aligned); 0 where none is touched.
+// Bytes of scratch a thread (thread t uses [t*bytes, (t+1)*bytes), 64-byte aligned, whose first 8 bytes are -1 when a launch begins); 0
+// where none is touched.
 int64_t conv_scratch_bytes(const ConvConfig& config);
 
 // Packs OIHW f32 weights for `config`, at compile time of the program. Direct: [group][oc tile][c block][kh][kw][c][oc in

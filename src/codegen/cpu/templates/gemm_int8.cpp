@@ -122,37 +122,14 @@ static void @NAME@_copy_a(unsigned char* restrict dst, int64_t m0, int64_t m1, i
   }
 
   std::string epilogue() const {
-    const std::string tail = c_.n % c_.tile.lanes == 0 ? ""
-                                                       : expand(R"(
-#pragma clang loop vectorize(disable) unroll(disable)
-for (; j < columns; ++j) {
-  const int64_t n = n0 + j;
-  const int acc = row[j];
-  @SCALAR@
-})",
-                                                                {{"SCALAR", c_.epilogue.scalar}});
-    return expand(R"(
-// Hands the finished sums of a register tile to the consumer's code.
-static void @NAME@_epilogue(const int* restrict tile, int64_t m0, int64_t rows, int64_t n0, int64_t columns, int64_t batch,
-                            void* const* bufs, const int64_t* params) {
-  @DECLARATIONS@
-  for (int64_t m = m0; m < m0 + rows; ++m) {
-    const int* restrict row = tile + (m - m0) * @PANEL@;
-    int64_t j = 0;
-    for (; j + T_LANES <= columns; j += T_LANES) {
-      const int64_t n = n0 + j;
-      const t_vi32 acc = *(const t_vi32*)(row + j);
-      @VECTOR@
-    }
-    @TAIL@
-  }
-}
-)",
-                  {{"NAME", c_.name},
-                   {"PANEL", std::to_string(panel_)},
-                   {"DECLARATIONS", c_.epilogue.declarations},
-                   {"VECTOR", c_.epilogue.vector},
-                   {"TAIL", tail}});
+    return epilogue_text({.name = c_.name,
+                          .row = "m",
+                          .column = "n",
+                          .around = "batch",
+                          .integers = true,
+                          .pitch = panel_,
+                          .ragged = c_.n % c_.tile.lanes != 0},
+                         c_.epilogue);
   }
 
   std::string entry() const {

@@ -33,7 +33,9 @@ struct Plan {
     splits_k = !c.k.is_constant() || c.k.value() > t.block_k;
     if (splits_k && c.b_source == GemmB::Packed) group = t.group;
     columns_of_a = !produces_a() && has_few_panels() && c.a_type == DType::F32 && c.a_row_stride == "1" && is_near(c.a_col_stride);
-    copies_a = !produces_a() && !columns_of_a && ((t.copy_a && group == 1) || c.a_type != DType::F32 || c.a_col_stride != "1");
+    // Where panels of B are copied, rows pass by for each: what is copied of them would be copied again.
+    const bool stays = c.b_source != GemmB::Strided || (c.m.is_constant() && c.m.value() <= t.block_m);
+    copies_a = !produces_a() && !columns_of_a && ((t.copy_a && group == 1 && stays) || c.a_type != DType::F32 || c.a_col_stride != "1");
     copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
     if (c.m.is_constant()) {
       if (c.m.value() >= t.block_m) collect_row_counts(t.block_m, t.rows, row_counts);
@@ -58,6 +60,8 @@ struct Plan {
     const auto [end, error] = std::from_chars(stride.data(), stride.data() + stride.size(), value);
     return error == std::errc() && end == stride.data() + stride.size() && value > 1 && value <= kMostFloats;
   }
+  // Whether columns of B, which are contiguous, are copied to rows of panels.
+  bool turns_b() const { return c.b_source == GemmB::Strided && c.b_row_stride == "1" && c.b_col_stride != "1"; }
   bool uses_scratch() const { return copies_a || copies_b || splits_k || produces_a(); }
 
   // Floats of the scratch areas of a thread behind the first kHead, as C expressions and as values: one formula, two readers.
@@ -131,39 +135,9 @@ static void @NAME@_micro(int64_t rows, int64_t vecs, const float* a, int64_t lda
                           {{"NAME", p.c.name}, {"BTYPE", storage_type(b_type)}, {"CASES", cases}});
 }
 
-std::string epilogue_text(const Plan& p) {
+std::string handing_on_text(const Plan& p) {
   const bool ragged = !(p.c.n.is_constant() && p.c.n.value() % p.c.tile.lanes == 0);
-  const std::string tail = !ragged ? ""
-                                   : expand(R"(
-#pragma clang loop vectorize(disable) unroll(disable)
-for (; j < columns; ++j) {
-  const int64_t n = n0 + j;
-  const float acc = row[j];
-  @SCALAR@
-})",
-                                            {{"SCALAR", p.c.epilogue.scalar}});
-  return expand(R"(
-// Hands the finished sums of a register tile to the consumer's code.
-static void @NAME@_epilogue(const float* restrict tile, int64_t m0, int64_t rows, int64_t n0, int64_t columns, int64_t batch,
-                            void* const* bufs, const int64_t* params) {
-  @DECLARATIONS@
-  for (int64_t m = m0; m < m0 + rows; ++m) {
-    const float* restrict row = tile + (m - m0) * @PANEL@;
-    int64_t j = 0;
-    for (; j + T_LANES <= columns; j += T_LANES) {
-      const int64_t n = n0 + j;
-      const vf32 acc = t_load(row + j);
-      @VECTOR@
-    }
-    @TAIL@
-  }
-}
-)",
-                {{"NAME", p.c.name},
-                 {"PANEL", std::to_string(p.panel)},
-                 {"DECLARATIONS", p.c.epilogue.declarations},
-                 {"VECTOR", p.c.epilogue.vector},
-                 {"TAIL", tail}});
+  return epilogue_text({.name = p.c.name, .row = "m", .column = "n", .around = "batch", .pitch = p.panel, .ragged = ragged}, p.c.epilogue);
 }
 
 std::string copy_a_text(const Plan& p) {
@@ -197,39 +171,44 @@ static void @NAME@_copy_a(float* restrict dst, int64_t m0, int64_t m1, int64_t k
 
 std::string copy_b_text(const Plan& p) {
   if (!p.copies_b) return "";
-  const bool contiguous = p.c.b_col_stride == "1";
   const std::string at = fmt::format("source + k * ({}) + (n0 + j) * ({})", p.c.b_row_stride, p.c.b_col_stride);
-  // Columns of the transposed form are contiguous along k: walk blocks of 16 x panel, so that whole lines are used.
-  const std::string body =
-      contiguous
-          ? expand(R"(for (int64_t k = 0; k < depth; ++k) {
+  // Columns of other strides walk blocks of 16 x panel, so that whole lines are used.
+  const std::string_view body = p.turns_b()               ? "@NAME@_turn(source + n0 * (@STRIDE@), @STRIDE@, columns, depth, dst);"
+                                : p.c.b_col_stride == "1" ? R"(for (int64_t k = 0; k < depth; ++k) {
   float* restrict row = dst + k * @PANEL@;
+  const @TYPE@* const ahead = source + (k + 16) * (@ROW_STRIDE@) + n0;
+  for (int64_t line = 0; line < @PANEL@; line += 16) __builtin_prefetch(ahead + line, 0, 3);
   int64_t j = 0;
   for (; j + T_LANES <= columns; j += T_LANES) t_store(row + j, @VECTOR@);
   for (; j < @PANEL@; ++j) row[j] = j < columns ? @SCALAR@ : 0.0f;
-})",
-                   {{"PANEL", std::to_string(p.panel)}, {"VECTOR", load_vector(p.c.b_type, at)}, {"SCALAR", load_scalar(p.c.b_type, at)}})
-          : expand(R"(for (int64_t k0 = 0; k0 < depth; k0 += 16) {
+})"
+                                                          : R"(for (int64_t k0 = 0; k0 < depth; k0 += 16) {
   const int64_t k1 = k0 + 16 < depth ? k0 + 16 : depth;
   for (int64_t j = 0; j < @PANEL@; ++j) {
     for (int64_t k = k0; k < k1; ++k) dst[k * @PANEL@ + j] = j < columns ? @SCALAR@ : 0.0f;
   }
-})",
-                   {{"PANEL", std::to_string(p.panel)}, {"SCALAR", load_scalar(p.c.b_type, at)}});
-  return expand(R"(
-// One panel of B as f32: dst[k * @PANEL@ + j], zeros past the last column.
+})";
+  const std::string turn = p.turns_b() ? turn_text(p.c.name, p.c.b_type, p.c.tile.lanes, p.panel, "i") : "";
+  return turn + expand(R"(
+// One panel of B as f32: dst[k * @PANEL@ + j]. The sums past the last column are read by nobody.
 static void @NAME@_copy_b(float* restrict dst, int64_t n0, int64_t columns, int64_t depth, int64_t batch, void* const* bufs,
                           const int64_t* params) {
   const @TYPE@* restrict source = (const @TYPE@*)bufs[@BUFFER@] + (@OFFSET@);
   @BODY@
 }
 )",
-                {{"NAME", p.c.name},
-                 {"PANEL", std::to_string(p.panel)},
-                 {"TYPE", storage_type(p.c.b_type)},
-                 {"BUFFER", std::to_string(p.c.b_buffer)},
-                 {"OFFSET", p.c.b_batch_offset},
-                 {"BODY", body}});
+                       {{"NAME", p.c.name},
+                        {"PANEL", std::to_string(p.panel)},
+                        {"TYPE", storage_type(p.c.b_type)},
+                        {"BUFFER", std::to_string(p.c.b_buffer)},
+                        {"OFFSET", p.c.b_batch_offset},
+                        {"BODY", expand(body, {{"NAME", p.c.name},
+                                               {"PANEL", std::to_string(p.panel)},
+                                               {"TYPE", storage_type(p.c.b_type)},
+                                               {"ROW_STRIDE", p.c.b_row_stride},
+                                               {"STRIDE", p.c.b_col_stride},
+                                               {"VECTOR", load_vector(p.c.b_type, at)},
+                                               {"SCALAR", load_scalar(p.c.b_type, at)}})}});
 }
 
 // Statements that set `b` and `ldb` for panel columns [n0, n0 + columns).
@@ -462,7 +441,7 @@ std::string gemm_text(const GemmConfig& config) {
   TOROID_CHECK(config.b_source != GemmB::InPlace || (config.b_type == DType::F32 && config.b_col_stride == "1"),
                "B can be read in place only when it is f32 with contiguous columns");
   return template_head(config.tile.lanes) + dispatch_text(p) + row_function_text(config.name, config.rows_of_a) + copy_a_text(p) +
-         copy_b_text(p) + epilogue_text(p) + entry_text(p);
+         copy_b_text(p) + handing_on_text(p) + entry_text(p);
 }
 
 int64_t gemm_task_count(const GemmConfig& c, const int64_t* params) {

@@ -99,8 +99,8 @@ std::string gemv_text(const GemvConfig& c) {
                                  {"TYPE", storage_type(c.b_type)},
                                  {"ROWS", n(c.tile.streams)},
                                  {"DECLARATIONS", c.epilogue.declarations},
-                                 {"VECTOR", c.epilogue.vector},
-                                 {"SCALAR", c.epilogue.scalar}});
+                                 {"VECTOR", c.epilogue.vector.all()},
+                                 {"SCALAR", c.epilogue.scalar.all()}});
 }
 
 Expr gemv_scratch_bytes(const GemvConfig& c, const Expr& k) {

@@ -2,10 +2,9 @@
 
 #include "base/check.h"
 #include "codegen/cpu/templates/template.c.h"
+#include "codegen/transposition.h"
 
 namespace toroid::codegen {
-namespace {}  // namespace
-
 Extent Extent::at(int param) {
   TOROID_CHECK(param >= 0, "negative parameter index");
   Extent e;
@@ -23,6 +22,26 @@ static void @NAME@_row(float* restrict row, int64_t m, int64_t batch, char* rest
 }
 )",
                 {{"NAME", name}, {"STATEMENTS", producer.statements}});
+}
+
+std::string epilogue_text(const TileEpilogue& how, const Hole& hole) {
+  const Substitutions values = {{"NAME", how.name},
+                                {"ROW", how.row},
+                                {"COLUMN", how.column},
+                                {"AROUND", how.around},
+                                {"TYPE", how.integers ? "int" : "float"},
+                                {"VEC", how.integers ? "t_vi32" : "vf32"},
+                                {"LOAD", how.integers ? "t_load_i32" : "t_load"},
+                                {"PITCH", std::to_string(how.pitch)},
+                                {"DECLARATIONS", hole.declarations},
+                                {"LAST", how.overlaps ? "if (columns < T_LANES) break;\nj = columns - T_LANES;" : "break;"},
+                                {"VECTOR_HEAD", hole.vector.head},
+                                {"VECTOR", hole.vector.rest},
+                                {"SCALAR_HEAD", hole.scalar.head},
+                                {"SCALAR", hole.scalar.rest}};
+  Substitutions all = values;
+  all.emplace_back("TAIL", how.ragged ? expand(template_c::kEpilogueTail, values) : "");
+  return expand(template_c::kEpilogue, all);
 }
 
 std::string template_head(int lanes) {
@@ -64,6 +83,16 @@ std::string load_scalar(DType t, const std::string& pointer) {
     default:
       return fmt::format("*({})", pointer);
   }
+}
+
+std::string turn_text(const std::string& name, DType type, int lanes, int64_t width, const std::string& row) {
+  return expand(template_c::kTurn, {{"NAME", name},
+                                    {"TYPE", storage_type(type)},
+                                    {"TRANSPOSE", transposition_text(lanes)},
+                                    {"WIDTH", std::to_string(width)},
+                                    {"VECTOR", load_vector(type, "from + j * stride + k")},
+                                    {"SCALAR", load_scalar(type, "from + j * stride + i")},
+                                    {"ROW", row}});
 }
 
 }  // namespace toroid::codegen
