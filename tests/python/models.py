@@ -51,6 +51,22 @@ MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], dict[str, to
 }  # fmt: skip
 
 
+def settle(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> None:
+    """Gives batch norms the statistics of these inputs, without which what deep networks of random weights give vanishes, and weights that are
+    zeros small numbers, as results would not depend on all of the network, and choices (routers of experts) would be between equals."""
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.numel() > 1 and not p.any():
+                p.normal_(0, 0.02)
+        norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+        for norm in norms:
+            norm.momentum = 1.0
+        if norms:
+            model.train()
+            model(**inputs)
+    model.eval()
+
+
 def floats(out: Any) -> list[torch.Tensor]:
     values = [out] if isinstance(out, torch.Tensor) else list(out.values())
     return [v for v in values if isinstance(v, torch.Tensor) and v.is_floating_point()]
@@ -81,7 +97,7 @@ def main() -> int:
         model, inputs = make(), inputs_of()
         compiled = torch.compile(model, backend="toroid")
         try:
-            model.eval()
+            settle(model, inputs)
             with torch.no_grad():
                 without = apart(floats(compiled(**inputs)), floats(model(**inputs)))
             state = {k: v.clone() for k, v in model.state_dict().items()}
