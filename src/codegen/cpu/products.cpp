@@ -87,14 +87,6 @@ std::vector<Tensor> packing_sources(const program::Gemm& g, const ConstantMemory
   return apart && g.n == Expr(rows) ? parts : std::vector<Tensor>{constants.tensors.at(g.b.buffer)};
 }
 
-// Whether all rows of a left operand that must be copied fit the cache: copied once, they serve all panels, of which each thread has some.
-bool keeps_all_rows(const program::Gemm& g, const GemmTile& tile) {
-  constexpr int64_t kCachedFloats = 256 * 1024, kFewPanels = 8;
-  const bool copied = g.a.dtype != DType::F32 || !(g.a.strides[g.batch.size() + 1] == Expr(1));
-  return copied && g.m.is_const() && g.k.is_const() && g.n.is_const() && g.m.constant() * g.k.constant() <= kCachedFloats &&
-         g.n.constant() >= kFewPanels * tile.lanes * tile.vecs;
-}
-
 // Whether a panel of the right operand in place is on more pages than the first level of their cache knows, for many tiles of rows: copied,
 // its rows are neighbours. Not where the left operand is copied, which would be again for each panel.
 bool is_on_many_pages(const program::Node& node, const program::Gemm& g, const GemmTile& tile) {
@@ -157,7 +149,6 @@ KernelText generate_gemm(const program::Node& node, const program::Gemm& g, prog
     c.b_batch_offset = batch_offset(g.b, g.batch, slots);
     c.b_source = g.b.dtype == DType::F32 && b_col == Expr(1) && !is_on_many_pages(node, g, tile) ? GemmB::InPlace : GemmB::Strided;
   }
-  if (c.b_source == GemmB::Strided && keeps_all_rows(g, tile)) c.tile.block_m = ceil_div(g.m.constant(), c.tile.rows) * c.tile.rows;
   PointNames points;
   for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol] = unflatten("batch", g.batch, d, slots);
   points[node.domain.vars[nb].symbol] = "m";

@@ -24,8 +24,10 @@ struct GemmTile {
   int vecs = 3;           // vectors of the register tile: a panel has vecs * lanes columns
   int64_t block_k = 384;  // K block: partial sums of longer sums wait in scratch
   int64_t block_m = 128;  // rows of a task (a multiple of rows)
-  bool copy_a = false;    // copy A even where its rows could be read in place (ignored for groups: a few tasks do not pay for it)
-  int group = 1;          // packed panels that a K block of A is used for before the next one (long K only)
+  // Copy A even where its rows could be read in place. Ignored for groups (a few tasks do not pay for it), and where panels of B are copied
+  // and A has several blocks of rows, which would be copied for each panel.
+  bool copy_a = false;
+  int group = 1;  // packed panels that a K block of A is used for before the next one (long K only)
 };
 template <class Visit>
 void fields(GemmTile& t, const Visit& visit) {
