@@ -27,8 +27,8 @@ constexpr int64_t kProcessors = 132;         // of a large GPU
 constexpr int64_t kThreads = 2048;           // that each of them runs at once
 constexpr int64_t kSharing = 1536;           // the same of threads that share rows: 42 registers each
 constexpr int64_t kFolding = 1024;           // and of those that fold columns: 64, as spilled values cost up to half the time
-constexpr int64_t kFoldingMoments = 512;     // whose parts the last block takes longer to fold
 constexpr int64_t kFolds = 16, kLoads = 24;  // registers of those for what columns fold, and for what is loaded meanwhile
+constexpr int64_t kFoldedVector = 4;         // columns of a thread: of 8 so few rows are on their way that the sums take 1.4 times as long
 constexpr int64_t kResident = kProcessors * kThreads;
 constexpr int64_t kLeastRepeats = 4;        // vectors of a split row that a thread takes
 constexpr int64_t kUnknownRow = 1 << 16;    // vectors of a row whose length the run tells, where few rows suggest long ones
@@ -51,10 +51,7 @@ void sort_space(CudaPlan& p) {
 }
 
 // Threads that each multiprocessor runs at once where several fold parts of one result.
-int64_t sharing(const CudaPlan& p) {
-  if (p.shape != CudaPlan::Shape::Columns) return kSharing;
-  return p.moments.empty() ? kFolding : kFoldingMoments;
-}
+int64_t sharing(const CudaPlan& p) { return p.shape == CudaPlan::Shape::Columns ? kFolding : kSharing; }
 
 // Few rows that are long enough: several blocks fold parts of each. `rows` of a block, `vectors` of a row.
 void choose_splits(CudaPlan& p, int64_t rows, const Expr& vectors) {
@@ -220,7 +217,7 @@ void plan_columns(CudaPlan& p, bool scans) {
   plan_passes(p, false);
   const Expr points = p.rows, row = loop::reduction_size(p.domain);
   const bool splits = has_one_pass(p) && !scans;
-  for (int64_t most = scans ? 1 : kMostVector;; most /= 2) {
+  for (int64_t most = scans ? 1 : splits ? kFoldedVector : kMostVector;; most /= 2) {
     choose_vector(p, most);
     p.rows = sym::floor_div(points, p.vector);
     p.columns = kWarp;

@@ -138,6 +138,7 @@ class CudaWriter {
   std::string folded_type(int k) const;
   std::string fold_struct(int k) const;
   int lanes() const;
+  void count_point(int k);
   std::string accumulator(int k) const;
   std::string each_lane() const;
   void declare(int k);

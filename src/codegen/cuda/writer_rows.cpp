@@ -93,6 +93,10 @@ void CudaWriter::declare_fold(int k) {
   }
 }
 
+// The share of the next point in a mean. A division that is rounded as IEEE 754 says has a branch, past which no load of the rows behind it
+// begins: column moments took 1.7 times as long.
+void CudaWriter::count_point(int k) { e_.line(fmt::format("const f32 share{0} = __fdividef(1.0f, (f32)++points{0});", k)); }
+
 // Folds the value of this point in; a scan's own value is what has come together.
 void CudaWriter::fold_in(int k) {
   if (p_.is_folded_with(k)) return;
@@ -107,7 +111,7 @@ void CudaWriter::fold_in(int k) {
                                                          value)
                                            : fmt::format("fold_online({}, {{{}}});", accumulator(k), value));
   if (p_.moments_sum(k)) {
-    if (p_.shape == Shape::Rows) e_.line(fmt::format("const f32 share{0} = 1.0f / (f32)++points{0};", k));
+    if (p_.shape == Shape::Rows) count_point(k);
     return e_.line(fmt::format("fold_moments(a{0}, {1}, {2}, share{0});", k, lanes() > 1 ? "l" : "0", value));
   }
   if (is_position(s.reduction)) value = fmt::format("{}{{{}, {}}}", folded_type(k), value, position());
@@ -254,7 +258,7 @@ void CudaWriter::walk(const CudaPass& pass, const std::vector<int>& folded) {
     decode(p_.reduction, "r");
   if (p_.shape == Shape::Columns)
     for (int k : folded)
-      if (p_.moments_sum(k)) e_.line(fmt::format("const f32 share{0} = 1.0f / (f32)++points{0};", k));
+      if (p_.moments_sum(k)) count_point(k);
   write_points(pass, folded);
   for (int i = 1; i < loops; ++i) e_.close();
   for (int k : online) e_.line(fmt::format("fold_online(a{0}, o{0});", k));
