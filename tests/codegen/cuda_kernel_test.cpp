@@ -245,11 +245,11 @@ TEST_F(CudaKernels, Columns) {
 }
 
 // A mean and the squares of the distances to it in one walk, over columns and rows: far from 0, behind a first element that is far off,
-// with more threads than points, and beside what needs a second walk.
+// with more threads than points, of which the last blocks get none, and beside what needs a second walk.
 TEST_F(CudaKernels, Moments) {
   for (const bool columns : {true, false})
-    for (int64_t rows : {1, 40, 771})
-      for (int64_t n : {3, 1000, 70000}) {
+    for (int64_t rows : {1, 40, 64, 256, 771})
+      for (int64_t n : {3, 1000, 8500, 32940, 33600, 70000}) {
         if (rows * n > 3'000'000) continue;
         KernelRunner r;
         r.tolerance = 1e-4;
