@@ -82,7 +82,8 @@ std::string name_kernel(const loop::Body& b) {
     std::string part;
     if (s.step == Step::Reduce || s.step == Step::Scan)
       part = (s.step == Step::Scan ? "scan" : "reduce") + std::string(loop::name_of(s.reduction));
-    if (s.step == Step::Store && s.mode != loop::StoreMode::Set) part = "scatter";
+    if (loop::folds_into_memory(s)) part = "scatter";
+    if (loop::stores_sum(s)) part = "sums";
     if (s.step == Step::Scalar && s.op == ScalarOp::Cast)
       casts = true;
     else if (s.step == Step::Scalar)

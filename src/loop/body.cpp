@@ -219,7 +219,7 @@ namespace {
 std::vector<int> buffers_of(const Body& b, Step step) {
   std::vector<int> out;
   for (auto& s : b.steps) {
-    bool touches = s.step == step || (step == Step::Load && s.step == Step::Store && s.mode != StoreMode::Set);
+    bool touches = s.step == step || (step == Step::Load && folds_into_memory(s));
     if (touches && std::find(out.begin(), out.end(), s.buffer) == out.end()) out.push_back(s.buffer);
   }
   return out;

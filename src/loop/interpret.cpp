@@ -49,6 +49,8 @@ class Interpreter {
   }
 
   void run() {
+    for (auto& s : body_.steps)
+      if (stores_sum(s)) clear(s);
     for_each_point(space_, [&](int64_t) { point(); });
   }
 
@@ -118,6 +120,13 @@ class Interpreter {
     return memory_[b] + static_cast<size_t>(i) * size_of(s.dtype);
   }
 
+  // Sums begin with 0.
+  void clear(const Statement& s) {
+    const auto b = static_cast<size_t>(s.buffer);
+    TOROID_CHECK(b < memory_.size() && memory_[b], "buffer %{} has no memory", s.buffer);
+    for (int64_t i = 0; i < extent_[b]; ++i) store_number(memory_[b] + static_cast<size_t>(i) * size_of(s.dtype), s.dtype, Number::of(0.0));
+  }
+
   bool masked_off(const Statement& s) const { return s.mask >= 0 && !values_[static_cast<size_t>(s.mask)].i; }
 
   // The value that is looked at, or 0 where it is out of range.
@@ -166,7 +175,7 @@ class Interpreter {
     std::byte* p = element(s);
     Number v = values_[static_cast<size_t>(s.args[0])];
     if (s.mode != StoreMode::Set) {
-      constexpr ScalarOp kOps[] = {ScalarOp::Add, ScalarOp::Add, ScalarOp::Mul, ScalarOp::Max, ScalarOp::Min};
+      constexpr ScalarOp kOps[] = {ScalarOp::Add, ScalarOp::Add, ScalarOp::Mul, ScalarOp::Max, ScalarOp::Min, ScalarOp::Add};
       Number args[2] = {load_number(p, s.dtype), v};
       v = evaluate(kOps[static_cast<int>(s.mode)], s.dtype, s.dtype, args);
     }

@@ -51,7 +51,9 @@ enum class Step : uint8_t {
 // Scans: no Any and All; LogSumExp (log of the sum of exponentials) is theirs alone.
 enum class Reduction : uint8_t { Sum, Prod, Max, Min, ArgMax, ArgMin, Any, All, LogSumExp };
 std::string_view name_of(Reduction kind);
-enum class StoreMode : uint8_t { Set, Add, Mul, Max, Min };  // others than Set: read-modify-write, for scatters
+// Add to Min: read-modify-write, for scatters. Sum, of templates alone: an element becomes the sum of what all points store there, and 0
+// where none does; what it held before does not count (see program::sums_place()).
+enum class StoreMode : uint8_t { Set, Add, Mul, Max, Min, Sum };
 
 // One step of a body. Steps are numbered from 0; args refer to earlier steps. A step's index may use, besides the domain's variables
 // and size symbols, value symbols: the I64 value of step k (indirect addressing).
@@ -105,6 +107,9 @@ void for_each_use(const Statement& s, F&& f) {
     if (int k = step_of_symbol(*e.node()); k >= 0) f(static_cast<size_t>(k));
   });
 }
+// Whether a store reads what it writes over.
+inline bool folds_into_memory(const Statement& s) { return s.step == Step::Store && s.mode != StoreMode::Set && s.mode != StoreMode::Sum; }
+inline bool stores_sum(const Statement& s) { return s.step == Step::Store && s.mode == StoreMode::Sum; }
 // Does an index depend on the values of steps?
 bool uses_values(const Expr& index);
 

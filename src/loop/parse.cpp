@@ -10,7 +10,7 @@
 namespace toroid::loop {
 namespace {
 
-constexpr std::string_view kModes[] = {"set", "add", "mul", "max", "min"};
+constexpr std::string_view kModes[] = {"set", "add", "mul", "max", "min", "sum"};
 
 class Parser : private sym::TextReader {
  public:

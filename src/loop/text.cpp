@@ -11,7 +11,7 @@
 namespace toroid::loop {
 namespace {
 
-constexpr const char* kModes[] = {"set", "add", "mul", "max", "min"};
+constexpr const char* kModes[] = {"set", "add", "mul", "max", "min", "sum"};
 
 std::string number_text(const Number& v) {
   if (v.kind == Number::Kind::Bool) return v.i ? "true" : "false";

@@ -1,5 +1,7 @@
 #include "program/points.h"
 
+#include <algorithm>
+
 #include "program/fields.h"
 
 namespace toroid::program {
@@ -16,6 +18,29 @@ std::optional<std::vector<Expr>> points_of(const Node& n) {
 
 bool Node::is_whole() const {
   return std::visit([]<class Kind>(const Kind&) { return !HasPoints<Kind> && !std::same_as<Kind, std::monostate>; }, problem);
+}
+
+std::optional<SumsPlace> sums_place(const Node& n) {
+  const auto* g = std::get_if<Gemm>(&n.problem);
+  const bool is_convolution = std::holds_alternative<Convolution>(n.problem);
+  if ((!g && !is_convolution) || n.domain.vars.size() != points_of(n)->size()) return std::nullopt;
+  if (g && (g->b2 || std::any_of(g->batch.begin(), g->batch.end(), [](auto& e) { return !(e == Expr(1)); }))) return std::nullopt;
+  SumsPlace place;
+  place.column = g ? static_cast<int>(n.domain.vars.size()) - 1 : 1;
+  Expr row = 0;
+  place.rows = 1;
+  for (size_t v = 0; v < n.domain.vars.size(); ++v) {
+    const Expr& extent = n.domain.vars[v].extent();
+    if (!extent.is_const() || extent.constant() < 1) return std::nullopt;
+    if (static_cast<int>(v) == place.column) {
+      place.columns = extent.constant();
+    } else {
+      row = row * extent + n.domain.vars[v].symbol;
+      place.rows *= extent.constant();
+    }
+  }
+  place.index = sym::floor_div(row, kSummedRows) * Expr(place.columns) + n.domain.vars[static_cast<size_t>(place.column)].symbol;
+  return place;
 }
 
 int plain_result(const Node& n) {

@@ -14,6 +14,19 @@ namespace toroid::program {
 // calls).
 std::optional<std::vector<Expr>> points_of(const Node& n);
 
+// Rows of points that StoreMode::Sum adds up: as many as a warpgroup multiplies at once.
+inline constexpr int64_t kSummedRows = 64;
+// Where a node may store sums (StoreMode::Sum): at the block of kSummedRows rows that a point's row is in, and its column. Columns are
+// those of a product without batches, or the channels of a convolution, whose rows are pixels. nullopt: its problem has no such points, or
+// their number is not known.
+struct SumsPlace {
+  Expr index;
+  int64_t rows = 0, columns = 0;
+  int column = 0;  // the number of the columns' variable
+  int64_t blocks() const { return (rows + kSummedRows - 1) / kSummedRows; }
+};
+std::optional<SumsPlace> sums_place(const Node& n);
+
 // The buffer to which a node stores what its problem computes, rounded at most, point by point in row-major order, and does nothing else;
 // -1: it does more, or its problem has no points.
 int plain_result(const Node& n);

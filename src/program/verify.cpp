@@ -312,6 +312,27 @@ void bodies_fit_problems(const Context& c) {
   });
 }
 
+// What templates leave of their columns.
+void sums_have_their_place(const Context& c) {
+  each_node(c, [&](const Node& n) {
+    each_nest(n, [&](const loop::Domain&, const loop::Body& b) {
+      for (auto& s : b.steps) {
+        if (!loop::stores_sum(s)) continue;
+        const auto place = n.is_library() || &b != &n.body ? std::nullopt : sums_place(n);
+        TOROID_USER_CHECK(place, "it sums columns for %{}, and has none of a known number", s.buffer);
+        TOROID_USER_CHECK(s.dtype == DType::F32 && s.mask < 0, "sums are {}, or some of their terms are left out", name_of(s.dtype));
+        TOROID_USER_CHECK(s.index == place->index, "sums of columns are stored at [{}] in place of [{}]", sym::to_string(s.index),
+                          sym::to_string(place->index));
+        const loop::Buffer& buffer = c.buffer(s.buffer, "what sums are stored to");
+        TOROID_USER_CHECK(buffer.numel == Expr(place->blocks() * place->columns), "%{} has {} elements for {} sums", s.buffer,
+                          sym::to_string(buffer.numel), place->blocks() * place->columns);
+        const auto others = std::count_if(b.steps.begin(), b.steps.end(), [&](auto& other) { return other.buffer == s.buffer; });
+        TOROID_USER_CHECK(others == 1, "%{} has sums of columns and something else", s.buffer);
+      }
+    });
+  });
+}
+
 void producers_compute_rows(const Context& c) {
   each_node(c, [&](const Node& n) {
     if (!n.producer) return;
@@ -398,6 +419,7 @@ constexpr std::pair<const char*, void (*)(const Context&)> kRules[] = {
     {"operands are views within their buffers", good_operands},
     {"loops are well formed, and stay within their buffers", good_loops},
     {"bodies run over the points of their problems", bodies_fit_problems},
+    {"sums of columns have their place", sums_have_their_place},
     {"producers compute the rows of their product", producers_compute_rows},
     {"memory is written before it is read", written_before_read},
     {"calls have their arguments", good_calls},

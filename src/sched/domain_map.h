@@ -19,6 +19,11 @@ struct Match {
 // variables). nullopt when they do not match.
 std::optional<Match> match_domains(const loop::Domain& first, const loop::Domain& second, bool first_fixed);
 
+// Each variable of a domain at the point whose place in memory is `at`, where the domain's points lie at `place`, one behind the other.
+std::optional<VarMap> point_at(const loop::Domain& d, const Expr& place, const Expr& at);
+// Whether an index has quotients or remainders.
+bool divides(const Expr& e);
+
 // The body over the joint domain.
 loop::Body rename(const loop::Body& body, const VarMap& map);
 

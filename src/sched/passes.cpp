@@ -13,6 +13,7 @@
 #include "sched/reuse.h"
 #include "sched/share.h"
 #include "sched/split.h"
+#include "sched/sum_columns.h"
 #include "sched/write_back.h"
 
 namespace toroid::sched {
@@ -55,6 +56,13 @@ bool run_recompute(program::Program& p, target::PassContext& context) {
   if (lines.empty()) return false;
   p = fuse(std::move(p), nullptr, dividing_workers(context.target));  // stores that are gone kept loops apart
   return true;
+}
+
+bool run_sum_columns(program::Program& p, target::PassContext& context) {
+  const size_t before = p.buffers.size();
+  const auto lines = sum_columns(p, context.target);
+  context.report.choices.insert(context.report.choices.end(), lines.begin(), lines.end());
+  return p.buffers.size() != before;
 }
 
 bool run_absorb_producers(program::Program& p, target::PassContext& context) {

@@ -97,41 +97,6 @@ std::vector<size_t> rows_in(const loop::Domain& d, const Body& b, const Statemen
   return {rows.begin(), rows.end()};
 }
 
-bool divides(const Expr& e) {
-  if (e.is_const()) return false;
-  const sym::Node& n = *e.node();
-  if (n.kind == sym::Kind::FloorDiv || n.kind == sym::Kind::Mod) return true;
-  return std::any_of(n.args.begin(), n.args.end(), divides) ||
-         std::any_of(n.terms.begin(), n.terms.end(), [](auto& t) { return std::any_of(t.factors.begin(), t.factors.end(), divides); });
-}
-
-// Each variable of a domain at the point whose place in memory is `at`, where the domain's points lie at `place`, one behind the other.
-std::optional<VarMap> point_at(const loop::Domain& d, const Expr& place, const Expr& at) {
-  std::vector<std::pair<int64_t, const loop::Var*>> order;  // by the distance of neighbours
-  VarMap out;
-  Expr zero = place;
-  for (auto& v : d.vars) {
-    const auto apart = sym::linear_coefficient(place, v.symbol);
-    if (!apart || !apart->is_const() || !v.extent().is_const()) return std::nullopt;
-    zero = zero - v.symbol * *apart;
-    if (v.extent() == Expr(1))
-      out[v.symbol] = 0;
-    else
-      order.emplace_back(apart->constant(), &v);
-  }
-  if (!(zero == Expr(0))) return std::nullopt;
-  std::sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first < b.first; });
-  int64_t next = 1;
-  for (size_t i = 0; i < order.size(); ++i) {
-    auto& [apart, v] = order[i];
-    if (apart != next) return std::nullopt;
-    next *= v->extent().constant();
-    const Expr whole = sym::floor_div(at, apart);
-    out[v->symbol] = i + 1 == order.size() ? whole : sym::mod(whole, v->extent());
-  }
-  return out;
-}
-
 class Recomputer {
  public:
   Recomputer(Program& p, int64_t least_bytes) : p_(p), least_bytes_(least_bytes), uses_(p), gone_(p.nodes.size(), false) {}

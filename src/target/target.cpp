@@ -14,6 +14,7 @@ std::string Target::refusal(const program::Problem&, const Question&) const { re
 std::span<const ProgramPass> Target::passes(program::Stage) const { return {}; }
 std::string Target::producer_refusal(const program::Node&) const { return kNone; }
 std::string Target::pair_refusal(const program::Node&) const { return kNone; }
+std::string Target::sums_refusal(const program::Node&, const program::Program&) const { return kNone; }
 std::string Target::bringing_refusal(const program::Node&) const { return kNone; }
 std::string Target::foreach_key(const program::Node&) const { return ""; }
 bool Target::foreach_takes(const program::Node&, size_t) const { return false; }

@@ -51,6 +51,9 @@ class Target {
   virtual std::string producer_refusal(const program::Node& product) const;
   // Why a product should not have two right operands (program::Gemm::b2), as such a node; empty when it should.
   virtual std::string pair_refusal(const program::Node& product) const;
+  // Why the template that computes a product or convolution should not leave sums of its columns (loop::StoreMode::Sum), as the node that
+  // does; empty when it should.
+  virtual std::string sums_refusal(const program::Node& node, const program::Program& p) const;
   // Why a product should not bring its sums to the other ranks itself, as a program::Meeting with a product; empty when it should.
   virtual std::string bringing_refusal(const program::Node& meeting) const;
   // What loops that can share one kernel have in common; empty for nodes that share none. And whether so many like this one can.

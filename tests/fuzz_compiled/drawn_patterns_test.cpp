@@ -88,7 +88,8 @@ TEST(DrawnPatterns, EachPassHasSomethingToDo) {
                           {"overlap_products", "of several ranks: tests/sched/pieces_test.cpp"},
                           {"pad_products", "of large products: tests/sched/layout_test.cpp"},
                           {"pair_products", "of products read in pairs of columns: tests/sched/pair_test.cpp"},
-                          {"recompute", "of large values: tests/sched/recompute_test.cpp"}};
+                          {"recompute", "of large values: tests/sched/recompute_test.cpp"},
+                          {"sum_columns", "of products of many rows: tests/sched/sum_columns_test.cpp"}};
   on_cpu.insert(on_both.begin(), on_both.end());
   on_gpu_alone.insert(on_both.begin(), on_both.end());
   expect_each(passes_of("cpu"), cpu.program, on_cpu, "cpu");

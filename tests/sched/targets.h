@@ -13,6 +13,7 @@ struct Answering : target::Target {
   explicit Answering(std::string answer) : Target({}), answer_(std::move(answer)) {}
   std::string producer_refusal(const program::Node&) const override { return answer_; }
   std::string pair_refusal(const program::Node&) const override { return answer_; }
+  std::string sums_refusal(const program::Node&, const program::Program&) const override { return answer_; }
   std::string bringing_refusal(const program::Node&) const override { return answer_; }
 
  private:

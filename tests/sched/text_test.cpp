@@ -23,17 +23,19 @@
 #include "sched/recompute.h"
 #include "sched/share.h"
 #include "sched/split.h"
+#include "sched/sum_columns.h"
 
 namespace toroid::sched {
 namespace {
 
 using program::Program;
 
-// Lets every product compute its rows and have a second operand.
+// Lets every product compute its rows, have a second operand and sum its columns.
 struct Willing : target::Target {
   Willing() : Target({}) {}
   std::string producer_refusal(const program::Node& product) const override { return recompute_refusal(product, 1); }
   std::string pair_refusal(const program::Node&) const override { return ""; }
+  std::string sums_refusal(const program::Node&, const program::Program&) const override { return ""; }
 };
 
 struct Pass {
@@ -83,6 +85,11 @@ constexpr Pass kPasses[] = {
     {"recompute",
      [](Program p) {
        recompute(p, 1024);
+       return p;
+     }},
+    {"sum_columns",
+     [](Program p) {
+       sum_columns(p, Willing(), 1, 1);
        return p;
      }},
     {"dead_code",

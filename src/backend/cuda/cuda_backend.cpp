@@ -45,6 +45,9 @@ class CudaBackend : public Backend {
   std::span<const target::ProgramPass> passes(program::Stage to) const override { return cuda_passes(to); }
   std::string producer_refusal(const program::Node& product) const override { return codegen::cuda_producer_refusal(product, gpu_); }
   std::string pair_refusal(const program::Node& product) const override { return codegen::cuda_pair_refusal(product, gpu_); }
+  std::string sums_refusal(const program::Node& node, const program::Program& p) const override {
+    return codegen::cuda_sums_refusal(node, p, gpu_);
+  }
 
   std::string bringing_refusal(const program::Node& meeting) const override {
     if (program::in_pieces(std::get<program::Meeting>(meeting.problem))) return pieces_refusal(meeting, facts().device, options_);
@@ -112,6 +115,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kRecompute,
     sched::kAbsorbProducers,
     sched::kPairProducts,
+    sched::kSumColumns,
     sched::kBringProducts,
     sched::kOverlapProducts,
     sched::kWriteBack,

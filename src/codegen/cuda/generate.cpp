@@ -9,6 +9,7 @@
 #include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/attention_common.h"
 #include "codegen/cuda/templates/conv_gemm.h"
+#include "codegen/cuda/templates/conv_wgmma.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
 #include "codegen/cuda/templates/gemv.h"
 
@@ -16,6 +17,7 @@ namespace toroid::codegen {
 namespace {
 
 constexpr size_t kMostConfigs = 16;
+constexpr std::string_view kWgmma = "_wgmma";  // ends the names of forms that can leave sums of columns
 
 void add_product_forms(std::vector<Form>& forms, const CudaSite& site);
 
@@ -69,6 +71,9 @@ int faults_of(const program::Node& node, const program::Program& p) {
 std::vector<Form> forms_of(const CudaSite& site) {
   std::vector<Form> forms;
   add_forms(forms, site);
+  if (leaves_sums(site.node.body))
+    for (Form& f : forms)
+      if (f.refusal.empty() && !f.name.ends_with(kWgmma)) f.refusal = "it leaves no sums of columns";
   if (!site.node.is_loop()) return forms;
   return cuda_loop_forms(site.node.domain, site.node.body, site.gpu, constants_read(site.node, site.program),
                          faults_of(site.node, site.program));
@@ -135,6 +140,30 @@ std::string cuda_pair_refusal(const program::Node& product, const device::cuda::
   program::Node single = product;
   std::get<program::Gemm>(single.problem).b2.reset();
   return cuda_gemv_refusal(single, cuda_gemv_target(gpu)).empty() ? "gemv is faster for so few rows, and has one right operand" : "";
+}
+
+std::string cuda_sums_refusal(const program::Node& node, const program::Program& p, const device::cuda::GpuInfo& gpu) {
+  if (node.is_library()) return "a library computes it";
+  program::Node alone = node;
+  for (auto& s : alone.body.steps)
+    if (loop::stores_sum(s)) s = {};
+  loop::eliminate_dead(alone.body);
+  const auto forms = forms_of({alone, p, gpu});
+  const auto named = [&](const Form& f) { return f.name == node.config.form; };
+  const auto at = node.config.empty() ? forms.end() : std::find_if(forms.begin(), forms.end(), named);
+  if (!node.config.empty() && at == forms.end()) return "its configuration is none of a template";
+  const Form& taker = node.config.empty() ? first_taker(forms) : *at;
+  if (!taker.name.ends_with(kWgmma)) return taker.name + " leaves no sums of columns";
+  const auto* c = std::get_if<program::Convolution>(&node.problem);
+  const bool window = c && taker.name.starts_with("conv");
+  const loop::Nest points = c ? conv_points(alone, *c, false) : loop::Nest{alone.domain, alone.body};
+  constexpr int kColumns = 8;  // that a thread stores at once
+  if (begins_anywhere(points, kColumns)) return "rows of the result begin anywhere";
+  const program::Gemm g = window ? conv_implicit_product(*c)
+                          : c    ? std::get<program::Gemm>(conv_as_product(alone, *c).problem)
+                                 : std::get<program::Gemm>(node.problem);
+  const int processors = gpu.multiprocessors;
+  return wgmma_sums_refusal(g, window ? conv_wgmma_sizes(*c, processors) : wgmma_sizes(g, processors), node.config);
 }
 
 }  // namespace toroid::codegen

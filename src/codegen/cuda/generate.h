@@ -30,6 +30,9 @@ std::string cuda_whole_refusal(const program::Problem& problem, const device::cu
 std::string cuda_producer_refusal(const program::Node& product, const device::cuda::GpuInfo& gpu);
 // Why a product should not have two right operands (program::Gemm::b2); empty when it should.
 std::string cuda_pair_refusal(const program::Node& product, const device::cuda::GpuInfo& gpu);
+// Why a node's template, of its configuration or by rule, should not leave the sums of columns that its body stores (loop::StoreMode::Sum);
+// empty when it should.
+std::string cuda_sums_refusal(const program::Node& node, const program::Program& p, const device::cuda::GpuInfo& gpu);
 // Why a product should not bring its sums to the other ranks itself (program::Meeting::product); empty when it should.
 std::string cuda_bringing_refusal(const program::Node& meeting, const device::cuda::GpuInfo& gpu);
 

@@ -1,6 +1,8 @@
 // A template of GPUs: one function that says of a node whether and how the template computes it, and its row in the table below.
 #pragma once
 
+#include <algorithm>
+
 #include "codegen/constant_memory.h"
 #include "codegen/forms.h"
 #include "device/cuda/gpu.h"
@@ -26,6 +28,9 @@ struct CudaSite {
 
 // A guess where the run tells the size.
 inline int64_t typical_size(const Expr& e) { return e.maybe_constant().value_or(512); }
+
+// Whether a body leaves sums of columns.
+inline bool leaves_sums(const loop::Body& body) { return std::any_of(body.steps.begin(), body.steps.end(), loop::stores_sum); }
 
 Form cuda_gemv_form(const CudaSite& site);
 Form cuda_gemm_wgmma_form(const CudaSite& site);

@@ -120,7 +120,7 @@ CudaWriter::CudaWriter(CudaPlan plan, CudaArguments& arguments, std::string name
           .second_accumulator = "accumulators2[l]"}) {
   for (auto& s : p_.body.steps) {
     if (s.step == Step::Store || s.step == Step::Check) arguments_.mark_written(s.buffer);
-    if (s.step == Step::Load || (s.step == Step::Store && s.mode != loop::StoreMode::Set)) arguments_.mark_read(s.buffer);
+    if (s.step == Step::Load || loop::folds_into_memory(s)) arguments_.mark_read(s.buffer);
   }
   // Values that only reach memory through others which are rounded to halves.
   rounded_.assign(p_.body.steps.size(), true);
@@ -289,8 +289,11 @@ void CudaWriter::emit_store(int k) {
   const Statement& s = p_.step(k);
   const std::string guard = store_guard(s);
   if (!guard.empty()) e_.open(fmt::format("if ({})", guard));
-  const std::string at = fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index)), value = e_.scalar(s.args[0]);
-  if (s.mode == StoreMode::Set) {
+  const std::string value = e_.scalar(s.args[0]);
+  const std::string at = loop::stores_sum(s) ? "" : fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index));
+  if (loop::stores_sum(s)) {
+    e_.line(fmt::format("{}[l] = {};", pointer(s.buffer, s.dtype), value));
+  } else if (s.mode == StoreMode::Set) {
     e_.line(fmt::format("{}({}, {});", e_.function("store", s.dtype, false), at, value));
   } else {
     const ScalarOp op = combining(s.mode);

@@ -48,7 +48,8 @@ KernelText generate_conv_wgmma(const program::Node& node, const program::Convolu
   const program::Gemm g = conv_implicit_product(c);
   GemmWgmma w;
   w.type = c.input.dtype;
-  w.tile = tile;
+  w.sums = sums_of_columns(arguments, node.body);
+  w.tile = with_room_for_sums(tile, w.sums.size());
   w.whole_tiles = sym::known_multiple(g.m, tile.block_m * tile.share) && sym::known_multiple(g.n, tile.block_n);
   w.overlaps = true;
   device::cuda::TensorMap input;
@@ -86,8 +87,8 @@ KernelText generate_conv_wgmma(const program::Node& node, const program::Convolu
   w.around = begins_anywhere(points, 8);
   const std::vector<std::string> at = {w.around && !w.whole_tiles ? "(m < M ? m : M - 1)" : "m", "n"};
   const CudaPoints epilogue = w.around ? cuda_epilogue_around(arguments, points, at, "acc", 8, {.whole = w.whole_tiles})
-                                       : cuda_epilogue(arguments, points, at, "acc", 8);
-  w.epilogue = epilogue.statements, w.carried = epilogue.carried;
+                                       : cuda_epilogue(arguments, points, at, "acc", 8, !w.sums.empty());
+  w.epilogue = epilogue.statements, w.near = epilogue.near, w.far = epilogue.far, w.carried = epilogue.carried;
   auto n = [](int64_t x) { return std::to_string(x); };
   arguments.define(expand(conv_wgmma_cu::kLoad, {{"PIECES", n(c.in_channels / block_k(c))},
                                                  {"BLOCK_K", n(block_k(c))},
@@ -103,10 +104,15 @@ KernelText generate_conv_wgmma(const program::Node& node, const program::Convolu
   return wgmma_kernel(arguments, w, "conv_wgmma", node, epilogue, g, processors);
 }
 
+WgmmaSizes conv_wgmma_sizes(const program::Convolution& c, int processors) {
+  return {.m = typical_size(conv_pixels(c)), .n = c.out_channels, .k = conv_k(c), .processors = processors, .window = true};
+}
+
 Form cuda_conv_wgmma_form(const CudaSite& site) {
   const auto& c = site.problem<program::Convolution>();
   const int processors = site.gpu.multiprocessors;
-  const WgmmaSizes sizes{.m = typical_size(conv_pixels(c)), .n = c.out_channels, .k = conv_k(c), .processors = processors, .window = true};
+  WgmmaSizes sizes = conv_wgmma_sizes(c, processors);
+  sizes.sums = leaves_sums(site.node.body);
   return make_form("conv_wgmma", site.gpu.is_hopper() ? conv_wgmma_refusal(c) : "the GPU has no wgmma",
                    wgmma_tiling(conv_implicit_product(c), sizes, [=, &c](const WgmmaTile& t) {
                      return generate_conv_wgmma(site.node, c, conv_packed_weight(c, *site.writable, *site.constants), t, processors);

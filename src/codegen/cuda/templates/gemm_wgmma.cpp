@@ -136,7 +136,8 @@ KernelText generate_gemm_wgmma(const program::Node& node, const program::Gemm& g
   std::vector<std::string> at = cuda_unflatten(arguments, "batch", g.batch);
   GemmWgmma w;
   w.type = g.a.dtype;
-  w.tile = tile;
+  w.sums = sums_of_columns(arguments, node.body);
+  w.tile = with_room_for_sums(tile, w.sums.size());
   const int columns = columns_of(g, tile);
   const bool whole_rows = sym::known_multiple(g.m, tile.block_m * tile.share),
              whole_columns = sym::known_multiple(g.n, columns * tile.beside);
@@ -191,7 +192,7 @@ KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std:
   arguments.define(text.definitions);
   KernelText k = arguments.kernel(cuda_template_name(name, node.body), text.body, wgmma_threads(tile), epilogue.wide, 1, w.overlaps);
   if (tile.cluster() > 1) run_in_clusters(k, tile.cluster());
-  k.shared_bytes = wgmma_shared_bytes(tile);
+  k.shared_bytes = wgmma_shared_bytes(tile) + wgmma_sums_bytes(tile, w.sums.size());
   k.tasks = tile.split * tile.slices > 1 ? clusters * Expr(tile.cluster() * tile.slices)
                                          : sym::min(clusters, clusters_at_a_time(tile.cluster(), processors)) * Expr(tile.cluster());
   k.plan = fmt::format("{}: tiles of {} x {}{} x {}, {} stages, split {} x {}, share {} x {}{}\n", name, tile.block_m, g.b2 ? "2 * " : "",
@@ -319,6 +320,7 @@ namespace {
 
 // Whether a tile of wgmma_tiles() makes sense.
 bool suits(const program::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
+  if (s.sums && !takes_sums(t)) return false;
   const int64_t n = g.b2 ? 2 * s.n : s.n;
   if ((t.beside > 1 && s.n <= t.block_n) || (t.block_m > 64 && s.m <= t.block_m / 2)) return false;
   if (t.share > 1 && (s.m <= t.block_m || !matrix_b(g).k_contiguous())) return false;
@@ -375,6 +377,21 @@ WgmmaSizes wgmma_sizes(const program::Gemm& g, int processors) {
   return s;
 }
 
+std::vector<std::string> sums_of_columns(CudaArguments& arguments, const loop::Body& body) {
+  std::vector<std::string> out;
+  for (auto& s : body.steps)
+    if (loop::stores_sum(s)) out.push_back(arguments.pointer(s.buffer, s.dtype));
+  return out;
+}
+
+std::string wgmma_sums_refusal(const program::Gemm& g, WgmmaSizes sizes, const program::Config& config) {
+  const WgmmaTile rule = choose_wgmma_tile(g, sizes), tile = config.empty() ? rule : tile_of(config, rule);
+  sizes.sums = true;
+  // Another width costs little, but where several blocks share a tile there is little to read again.
+  const bool takes = config.empty() ? tile.split * tile.slices == 1 && !ranked_wgmma_tiles(g, sizes).empty() : takes_sums(tile);
+  return takes ? "" : fmt::format("tiles of {} x {} in {} parts leave none", tile.block_m, tile.block_n, tile.split * tile.slices);
+}
+
 Tiling<WgmmaTile> wgmma_tiling(const program::Gemm& g, const WgmmaSizes& sizes, std::function<KernelText(const WgmmaTile&)> generate) {
   Tiling<WgmmaTile> how;
   how.rule = [=] { return choose_wgmma_tile(g, sizes); };
@@ -390,9 +407,10 @@ Form cuda_gemm_wgmma_form(const CudaSite& site) {
   const program::Node& node = site.node;
   const auto& g = site.problem<program::Gemm>();
   const int processors = site.gpu.multiprocessors;
-  return make_form(
-      "gemm_wgmma", gemm_wgmma_refusal(node, g, site.gpu),
-      wgmma_tiling(g, wgmma_sizes(g, processors), [=, &node, &g](auto& t) { return generate_gemm_wgmma(node, g, t, processors, true); }));
+  WgmmaSizes sizes = wgmma_sizes(g, processors);
+  sizes.sums = leaves_sums(node.body);
+  return make_form("gemm_wgmma", gemm_wgmma_refusal(node, g, site.gpu),
+                   wgmma_tiling(g, sizes, [=, &node, &g](auto& t) { return generate_gemm_wgmma(node, g, t, processors, true); }));
 }
 
 }  // namespace toroid::codegen

@@ -29,6 +29,7 @@ device::cuda::TensorMap in_order_of_lanes(device::cuda::TensorMap map, int begin
 struct WgmmaSizes {
   int64_t m, n, k, batch = 1;  // guesses where they are symbolic
   int processors = 132;
+  bool sums = false;    // of columns, see takes_sums()
   bool window = false;  // A is read through a convolution's window, which blocks do not share
 };
 // All tiles of a product that is not refused, those of them that make sense for these sizes, by a model of the time, and the fastest of
@@ -43,6 +44,11 @@ void settle_wgmma_tile(WgmmaTile& t);
 
 // On this GPU.
 std::string gemm_wgmma_refusal(const program::Node& node, const program::Gemm& g, const device::cuda::GpuInfo& gpu);
+
+// The names of what an epilogue stores sums of columns to (GemmWgmma::sums).
+std::vector<std::string> sums_of_columns(CudaArguments& arguments, const loop::Body& body);
+// Why a node's tile, that of its configuration or of the rule, does not leave sums of columns; empty when it does.
+std::string wgmma_sums_refusal(const program::Gemm& g, WgmmaSizes sizes, const program::Config& config);
 
 // The sizes of a product, guessed where the run tells them.
 WgmmaSizes wgmma_sizes(const program::Gemm& g, int processors);

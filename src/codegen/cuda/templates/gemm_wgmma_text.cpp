@@ -152,6 +152,13 @@ std::string piece_text(const GemmWgmma& g, const std::string& inside) {
                              {"EPILOGUE", ends + g.epilogue}});
 }
 
+// Of a unit among those of its rows: which of the lane's two rows it is in, and which 32 columns. The order of sums has both rows of the
+// same columns one after the other.
+std::pair<std::string, std::string> order_of_units(const GemmWgmma& g) {
+  if (!g.sums.empty()) return {"u % 2", "u % kUnitsOfRows / 2"};
+  return {"u % kUnitsOfRows / kQuads", "u % kUnitsOfRows % kQuads"};
+}
+
 std::string truth(bool x) { return x ? "true" : "false"; }
 
 std::string split_add(const GemmWgmma& g) { return g.tile.split > 1 ? std::string(gemm_wgmma_cu::kSplitAdd) : ""; }
@@ -170,10 +177,13 @@ void check(const GemmWgmma& g) {
   TOROID_CHECK(!g.neighbours || (g.b.k_contiguous && takes_neighbours(t, g.b2.has_value())));
   TOROID_CHECK(t.beside == 1 || (g.a.load.empty() && t.split == 1 && t.share + t.beside <= 5 && t.block_m % (64 * t.beside) == 0));
   TOROID_CHECK(t.slices == 1 || (!t.alternate && !g.b2));
+  TOROID_CHECK(g.sums.empty() || (takes_sums(t) && !g.b2 && !g.around && !g.last_row_early));
+  TOROID_CHECK(wgmma_shared_bytes(t) + wgmma_sums_bytes(t, g.sums.size()) <= kSharedLimit);
 }
 
 std::string definitions_text(const GemmWgmma& g) {
   const WgmmaTile& t = g.tile;
+  const auto [half, quad] = order_of_units(g);
   std::string out = std::string(gemm_wgmma_cu::kDevice) + (g.neighbours ? "" : std::string(transpose_quad_text()));
   std::set<std::pair<int, bool>> loads = {{g.a.rank, t.beside > 1}, {g.b.rank, t.share > 1}};
   for (auto& [rank, shared] : loads) out += load_function(rank, shared);
@@ -192,11 +202,14 @@ std::string definitions_text(const GemmWgmma& g) {
                                                                 {"TURNS", t.alternate ? "2" : "1"},
                                                                 {"WARPGROUP_M", std::to_string(warpgroup_m(t))},
                                                                 {"WARPGROUP_N", std::to_string(warpgroup_n(t))},
+                                                                {"HALF", half},
+                                                                {"QUAD", quad},
                                                                 {"LAST_M", g.last_row_early ? "min(m, M - kBlockM)" : "m"},
                                                                 {"LAST_N", g.last_column_early ? "min(n, N - kBlockN / kPair)" : "n"},
                                                                 {"A_K", truth(g.a.k_contiguous)},
                                                                 {"B_K", truth(g.b.k_contiguous)}});
   if (g.around) out += gemm_wgmma_cu::kRowEnds;
+  if (!g.sums.empty()) out += expand(gemm_wgmma_cu::kSums, {{"COUNT", std::to_string(g.sums.size())}});
   return out;
 }
 
@@ -210,6 +223,7 @@ class UnitsText {
     const int few = std::max(kMostSplit / 2, g.tile.split);
     const int near = few, far = is_half(g.type) && !g.around ? kMostSplit : few;
     helds_ = {Held{&g.near, "near", "Near", near}, Held{&g.far, "far", "Far", far}};
+    if (!g.sums.empty()) leave_registers();
     if (!g.around) return;
     constexpr int kRegisters = 184;  // vectors around others take more
     const int sums = warpgroup_m(g.tile) * warpgroup_n(g.tile) / 128;
@@ -229,6 +243,7 @@ class UnitsText {
                                                    {"AHEAD", std::to_string(h.ahead)},
                                                    {"SPLIT_SKIP", skip_},
                                                    {"LOAD", load(h, "u", inside_)}});
+    if (!g_.sums.empty()) out += expand(gemm_wgmma_cu::kFirstSums, {{"PLACE", std::to_string(wgmma_shared_bytes(g_.tile))}});
     return out + g_.carried;
   }
 
@@ -249,6 +264,8 @@ class UnitsText {
     const std::string order = g_.neighbours ? "" : "transpose_quad(acc);";
     return expand(gemm_wgmma_cu::kUnitsText,
                   {{"SPLIT_SKIP", skip_},
+                   {"TERMS", g_.sums.empty() ? "" : std::string(gemm_wgmma_cu::kTerms)},
+                   {"ADD_TERMS", g_.sums.empty() ? "" : add_terms()},
                    {"SUM", "unit_of(sums, u, acc);\n" + split_add(g_) + order},
                    {"SECOND", !g_.b2          ? ""
                               : g_.neighbours ? "float acc2[8];\nunit_of(sums, u, acc2, 1);"
@@ -265,6 +282,26 @@ class UnitsText {
     const char *name, *type;
     int ahead;  // units
   };
+
+  // Terms take registers in which other units could be held.
+  void leave_registers() {
+    constexpr int kRegisters = 160;
+    const auto count = static_cast<int>(g_.sums.size());
+    const int own = warpgroup_m(g_.tile) * warpgroup_n(g_.tile) / 128 + 8 * count + 8;
+    auto taken = [](const Held& h) { return h.ahead * h.from->registers; };
+    while (own + taken(helds_[0]) + taken(helds_[1]) > kRegisters) {
+      Held& h = taken(helds_[0]) > taken(helds_[1]) ? helds_[0] : helds_[1];
+      if (h.ahead <= 2) break;
+      h.ahead /= 2;
+    }
+  }
+
+  std::string add_terms() const {
+    const auto [half, quad] = order_of_units(g_);
+    std::string stores;
+    for (size_t s = 0; s < g_.sums.size(); ++s) stores += fmt::format("{}[to] = of_warps(of_columns + {} * kPartN + x);\n", g_.sums[s], s);
+    return expand(gemm_wgmma_cu::kAddTerms, {{"HALF", half}, {"QUAD", quad}, {"STORES", stores}});
+  }
 
   std::string load(const Held& h, const std::string& unit, const std::string& where) const {
     return expand(gemm_wgmma_cu::kLoadUnit, {{"UNIT", unit},
@@ -349,6 +386,18 @@ bool takes_boxes(const WgmmaTile& t) { return warpgroup_n(t) % 64 == 0; }
 
 bool takes_neighbours(const WgmmaTile& t, bool pair) {
   return warpgroup_n(t) / (pair ? 2 : 1) % kQuadColumns == 0 && (pair || t.block_n / t.share % kQuadColumns == 0);
+}
+
+bool takes_sums(const WgmmaTile& t) { return t.split == 1 && t.slices == 1 && warpgroup_n(t) % kQuadColumns == 0; }
+
+int wgmma_sums_bytes(const WgmmaTile& t, size_t sums) {
+  constexpr int kWarps = 4;  // of a warpgroup
+  return static_cast<int>(sums) * t.consumers * kWarps * warpgroup_n(t) * 4;
+}
+
+WgmmaTile with_room_for_sums(WgmmaTile t, size_t sums) {
+  while (t.stages > 1 && wgmma_shared_bytes(t) + wgmma_sums_bytes(t, sums) > kSharedLimit) --t.stages;
+  return t;
 }
 
 bool takes_pair(const WgmmaTile& t) { return t.split == 1 && t.share <= 2 && t.block_n % 32 == 0 && warpgroup_n(t) == t.block_n; }

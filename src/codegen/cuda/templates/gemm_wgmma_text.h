@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "codegen/cuda/writer.h"
 #include "codegen/forms.h"
@@ -70,6 +71,9 @@ struct GemmWgmma {
   // The last tile of a column (row) of tiles begins as early as it takes to end where the result does: some elements are computed twice.
   bool last_row_early = false, last_column_early = false;
   bool overlaps = false;  // see KernelText
+  // Pointers to sums of columns (loop::StoreMode::Sum), in the order of `terms` of the epilogue (cuda_epilogue()). With them: no slices, no
+  // split, one right operand, and no row is computed twice (takes_sums()).
+  std::vector<std::string> sums = {};
 };
 
 // Definitions, and the statements of the kernel: wgmma_threads() threads, clusters of tile.cluster() blocks along x; with a split
@@ -92,5 +96,9 @@ int wgmma_box_rows_b(const GemmWgmma& g);
 bool takes_boxes(const WgmmaTile& t);
 bool takes_neighbours(const WgmmaTile& t, bool pair);
 bool takes_pair(const WgmmaTile& t);
+bool takes_sums(const WgmmaTile& t);
+// Shared memory behind wgmma_shared_bytes() for so many sums of columns; and the tile with fewer stages, where that does not fit.
+int wgmma_sums_bytes(const WgmmaTile& t, size_t sums);
+WgmmaTile with_room_for_sums(WgmmaTile t, size_t sums);
 
 }  // namespace toroid::codegen

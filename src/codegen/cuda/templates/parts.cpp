@@ -26,6 +26,13 @@ std::string named_sums(const loop::Body& body, const std::string& accumulators) 
   return out;
 }
 
+// Terms of sums go to the rows of an array, in the order of their stores.
+void name_terms(CudaWriter& writer, const loop::Body& body) {
+  int count = 0;
+  for (auto& s : body.steps)
+    if (loop::stores_sum(s)) writer.use_pointer(s.buffer, fmt::format("terms[{}]", count++));
+}
+
 // Parts of whole vectors, each in a scope with its variables.
 CudaPoints whole_vectors(const std::string& sums, std::span<const std::string> at, const std::string& points, bool wide, CudaEarly near,
                          CudaEarly far) {
@@ -49,6 +56,7 @@ CudaPoints cuda_epilogue(CudaArguments& arguments, loop::Nest nest, std::span<co
   const std::string extent = cuda_size(arguments, plan.extent(plan.vector_var));
   CudaEarly near, far;
   CudaWriter writer(plan, arguments, "e");
+  name_terms(writer, nest.body);
   const std::string points = early && plan.vector == width ? writer.points(near, far) : writer.points();
   const std::string values = named_sums(nest.body, accumulators) + (width == 1 ? "constexpr int l = 0;\n" : "");
   if (plan.vector == width) return whole_vectors(values, at, points, plan.wide, std::move(near), std::move(far));
@@ -67,6 +75,7 @@ CudaPoints cuda_epilogue_around(CudaArguments& arguments, const loop::Nest& nest
   CudaWriter writer(plan, arguments, "e");
   const std::string points = early ? writer.points(near, far) : writer.points();
   arguments.define(std::string(around_cu::kAround));
+  TOROID_CHECK(std::none_of(nest.body.steps.begin(), nest.body.steps.end(), loop::stores_sum), "sums of columns whose rows begin anywhere");
   CudaPoints out = whole_vectors(named_sums(nest.body, accumulators), places, points, plan.wide, std::move(near), std::move(far));
   out.carried = writer.carried();
   return out;

@@ -19,7 +19,8 @@ struct CudaPoints {
 // Statements that run a body without reductions for `width` neighbours along the domain's last variable. at: C expressions of the
 // variables, the last one of the first neighbour: a multiple of `width`, less than the extent; neighbours beyond the extent are left
 // out. The value of Accumulate for neighbour l is element l of `accumulators`, an array of f32; that of the product with the second right
-// operand is in an array of the same name with a 2. early: loads from memory go to the front.
+// operand is in an array of the same name with a 2. What neighbour l adds to the sums that the body's store number s of mode Sum leaves is
+// assigned to terms[s][l], which nothing is where it is left out. early: loads from memory go to the front.
 CudaPoints cuda_epilogue(CudaArguments& arguments, loop::Nest nest, std::span<const std::string> places, const std::string& accumulators,
                          int width, bool early = false);
 
