@@ -77,7 +77,8 @@ def step(call: Callable[..., Any], model: torch.nn.Module, inputs: dict[str, tor
     model.zero_grad()
     out = floats(call(**inputs))
     sum(v.square().mean() for v in out).backward()
-    return [v.detach() for v in out] + [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    # Parameters that decide nothing have no gradient in eager mode, and zeros where AOTAutograd made the backward pass.
+    return [v.detach() for v in out] + [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()]
 
 
 def apart(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> float:

@@ -59,6 +59,10 @@ class Case(unittest.TestCase):
         torch.testing.assert_close(outs[1], outs[0])
         torch.testing.assert_close(given[1], given[0])
 
+    def strides_are_those_of_eager(self, fn: Callable[..., Any], *arguments: torch.Tensor) -> None:
+        ours, theirs = torch.compile(fn, backend="toroid")(*arguments), fn(*arguments)
+        torch.testing.assert_close(ours, theirs, check_stride=True)
+
 
 class Writes(Case):
     def test_pytorch_reads_before_the_write(self) -> None:
@@ -104,6 +108,18 @@ class RandomNumbers(Case):
             return a, b, x * 3, b * x
 
         self.same_as_eager(fn, torch.arange(6.0))
+
+    def test_are_drawn_again_where_a_pass_is_recomputed(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            return torch.utils.checkpoint.checkpoint(lambda t: torch.nn.functional.dropout(t.exp(), 0.5).sin(), x, use_reentrant=False)
+
+        gradients = []
+        for call in (fn, torch.compile(fn, backend="toroid")):
+            x = torch.arange(20.0).div(10).requires_grad_()
+            torch.manual_seed(0)
+            call(x).sum().backward()
+            gradients.append(x.grad)
+        torch.testing.assert_close(gradients[1], gradients[0])
 
 
 class Memory(Case):
@@ -161,6 +177,46 @@ class Memory(Case):
                 ours, theirs = torch.compile(fn, backend="toroid")(x), fn(x)
                 self.assertEqual(shared([x, *ours]), shared([x, *theirs]))
                 self.assertEqual([g.programs for g in toroid.explain().graphs], [1])
+
+    def test_what_pytorch_runs_is_given_memory_as_it_lies(self) -> None:
+        def gaps(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x * 2
+            return strides_of(y[:, ::2]), strides_of(x[:, 1:]), y[:, ::2].exp()
+
+        def pieces(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            a, b = (x + 1).split(4, 1)
+            return strides_of(a), strides_of(b.t()), a * b
+
+        def overlaps(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return strides_of(x.sum(0).expand(3, -1)), strides_of((x * 2).unfold(0, 2, 1))
+
+        for fn in (gaps, pieces, overlaps):
+            with self.subTest(fn.__name__):
+                torch._dynamo.reset()
+                self.same_as_eager(fn, torch.arange(32.0).reshape(4, 8))
+
+    def test_results_of_pytorch_have_the_strides_of_eager_mode(self) -> None:
+        x = torch.arange(48.0).reshape(8, 6)
+        self.strides_are_those_of_eager(lambda x: torch.diagonal_scatter(x[:, :3], torch.ones(3)), x)
+
+    def test_memory_that_is_not_written_is_filled(self) -> None:
+        def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return torch.empty(3), torch.empty_like(x), x.new_empty(2, dtype=torch.int64), x + 1
+
+        torch.use_deterministic_algorithms(True)
+        try:
+            ours, theirs = torch.compile(fn, backend="toroid")(torch.ones(4)), fn(torch.ones(4))
+        finally:
+            torch.use_deterministic_algorithms(False)
+        torch.testing.assert_close(ours, theirs, equal_nan=True)
+
+    def test_a_program_takes_what_another_expands(self) -> None:
+        def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = (x + 1).sum(0).expand(3, -1)
+            between = strides_of(y.exp()).sum()  # two programs, as what follows wants it
+            return y @ (x.t() + between), y.sin() * between
+
+        self.same_as_eager(fn, torch.arange(8.0).reshape(2, 4) / 8)
 
 
 class Freezing(Case):
@@ -779,6 +835,16 @@ class ControlFlow(Case):
         self.check(lambda x, p: map_over((lambda y, p: (y @ self.weight).relu() * p), x, p), sizes=(3, 7))
 
 
+@torch.library.custom_op("toroid_tests::strides_of", mutates_args=())
+def strides_of(x: torch.Tensor) -> torch.Tensor:
+    return torch.tensor(x.stride())
+
+
+@strides_of.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty(x.dim(), dtype=torch.int64)
+
+
 @torch.library.custom_op("toroid_tests::twice_sin", mutates_args=())
 def twice_sin(x: torch.Tensor) -> torch.Tensor:
     return torch.sin(x) * 2
@@ -980,6 +1046,37 @@ class Sizes(Case):
                     torch.manual_seed(0)
                     outs.append(call(x))
                 torch.testing.assert_close(outs[1], outs[0])
+
+    def test_numbers_may_be_negative(self) -> None:
+        def fn(x: torch.Tensor, i: int) -> tuple[Any, ...]:
+            return x * i, x + i // 3, x - i % 5, torch.full((2,), i), i - 1
+
+        compiled = torch.compile(fn, backend="toroid", dynamic=True)
+        x = torch.arange(4)
+        for i in (5, -7, 3, -1, 0, 2**40, -(2**40)):
+            torch.testing.assert_close(compiled(x, i), fn(x, i))
+        self.all_by_toroid()
+
+    @torch._dynamo.config.patch(capture_scalar_outputs=True)
+    def test_numbers_from_data_may_be_negative(self) -> None:
+        def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            i = x.item()
+            return y * i, y + (i - 1), torch.full((2,), i)
+
+        compiled = torch.compile(fn, backend="toroid", fullgraph=True)
+        for i in (3, -8, 0):
+            torch.testing.assert_close(compiled(torch.tensor(i), torch.ones(3)), fn(torch.tensor(i), torch.ones(3)))
+
+    @torch._dynamo.config.patch(capture_scalar_outputs=True)
+    def test_numbers_that_are_sizes_are_not_negative(self) -> None:
+        def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            i = x.item()
+            torch._check(i >= 0)
+            return torch.zeros(i) + 1, torch.arange(i) * i
+
+        compiled = torch.compile(fn, backend="toroid", fullgraph=True)
+        for i in (3, 0, 5):
+            torch.testing.assert_close(compiled(torch.tensor(i)), fn(torch.tensor(i)))
 
 
 class Examples(Case):

@@ -7,7 +7,7 @@ import operator
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -31,6 +31,10 @@ _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
 _HALVES = {torch.float16, torch.bfloat16}
 _AFTER = "toroid_after"  # an argument that stands for an order, while a graph is divided
 _WRAPPERS = {auto_functionalized_v2: "it writes to an argument", with_effects: "it does more than compute"}
+_UNINITIALIZED = {
+    f"aten::{name}"
+    for name in ("empty.memory_format", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize")
+}
 _LAYOUT_READERS = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
 
 
@@ -78,6 +82,8 @@ def refusal(node: Node, device: torch.device) -> str:
         return _WRAPPERS.get(target, "Toroid has no such operation")
     if torch.Tag.nondeterministic_seeded in target.tags and argument(node, "dropout_p") != 0:
         return "random numbers are PyTorch's, so that seeds mean what they say"
+    if target.name() in _UNINITIALIZED and torch.are_deterministic_algorithms_enabled() and torch.utils.deterministic.fill_uninitialized_memory:
+        return "PyTorch fills memory that a program has not written, so that results are deterministic"
     if target is torch.ops.aten._assert_scalar.default:
         return "it computes nothing"
     if target is torch.ops.aten.copy_.default:
@@ -185,15 +191,15 @@ def final_views(module: GraphModule) -> set[Node]:
             gaps = [i for i, n in enumerate(chain) if any(is_put_off(t) or memory_order(t) is None for t in tensors_in(n.meta["val"]))]
             chain = chain[: gaps[-1] + 1] if gaps else []
         computed |= _with_makers(chain)
-    return out | _separated(module.graph, computed, output)
+    return out | _separated(module.graph, computed, {output})
 
 
-def _separated(graph: torch.fx.Graph, views: set[Node], output: Node) -> set[Node]:
-    """Twins of those views that are not read by `output` and by other views alone, so that what PyTorch makes of the results of a program
-    does not divide it. Returns the views that lead to the output."""
+def _separated(graph: torch.fx.Graph, views: set[Node], readers: Container[Node]) -> set[Node]:
+    """Twins of those views that are not read by `readers` and by other views alone, so that what PyTorch makes of the results of a program
+    does not divide it. Returns the views that lead to the readers."""
     read: set[Node] = set()
     for node in reversed(graph.nodes):
-        if node in views and any(user is not output and (user not in views or user in read) for user in node.users):
+        if node in views and any(user not in readers and (user not in views or user in read) for user in node.users):
             read.add(node)
     twins: dict[Node, Node] = {}
     for node in [n for n in graph.nodes if n in read]:
@@ -201,7 +207,7 @@ def _separated(graph: torch.fx.Graph, views: set[Node], output: Node) -> set[Nod
             twins[node] = graph.node_copy(node, lambda n: twins.get(n, n))
     for node, twin in twins.items():
         for user in list(node.users):
-            if user is output or (user in views and user not in read):
+            if user in readers or (user in views and user not in read):
                 user.replace_input_with(node, twin)
     return (views - read) | set(twins.values())
 
@@ -215,6 +221,7 @@ class _Support(OperatorSupportBase):
 
     def __init__(self, module: GraphModule) -> None:
         self.refused: dict[Node, str] = {}
+        self.graph = module.graph
         self.device = device_of(module)
         self.views = final_views(module)
         output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
@@ -225,20 +232,27 @@ class _Support(OperatorSupportBase):
             made = node.args[0] if node.target is operator.getitem else node
             if is_operation(made) and made not in self.views and _has_gaps(node):
                 self.refused.setdefault(made, "its result lies in memory with gaps, or as only the run tells")
-        for node in list(self.refused):
-            if node.target in _LAYOUT_READERS:
-                self.views |= _with_makers(views_from(node.args[0])[0])
-        self.refused = {n: why for n, why in self.refused.items() if n not in self.views}
         self.writes = list(module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default))
         self.refuse({})
 
     def refuse(self, found: Mapping[Node, str]) -> None:
         """Adds what cannot be compiled. What PyTorch computes and writes to an argument is written by PyTorch, too."""
         self.refused.update(found)
+        self.lay_out()
         for write in self.writes:
             made = write.args[1].args[0] if write.args[1].target is operator.getitem else write.args[1]
             if made in self.refused:
                 self.refused.setdefault(write, f"it writes what PyTorch's {op_name(made)} computes")
+
+    def lay_out(self) -> None:
+        """What PyTorch runs is given memory as it lies in eager mode: views with gaps or overlaps are PyTorch's, or twins for it are."""
+        views: set[Node] = set()
+        for node in self.refused:
+            for given in node.all_input_nodes:
+                if node.target in _LAYOUT_READERS and given is node.args[0] or _has_gaps(given):
+                    views |= _with_makers(views_from(given)[0])
+        self.views |= _separated(self.graph, views - self.views, self.refused.keys())
+        self.refused = {n: why for n, why in self.refused.items() if n not in self.views}
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
         if node.target is operator.getitem:
@@ -261,6 +275,7 @@ class Program:
         serialized = serialize(module, constants, regions)
         self.core = _core.Program(torch.Tensor, serialized.text, serialized.held, "graph", serialized.orders, options)
         self.arguments = serialized.inputs
+        self.parts = serialized.parts
         output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
         self.single = not isinstance(output.args[0], (list, tuple))
         nodes = list(module.graph.find_nodes(op="placeholder"))
@@ -276,6 +291,8 @@ class Program:
             self.try_out(nodes)
 
     def settle(self, arguments: list[Any]) -> tuple[Any, ...]:
+        for i, sign in self.parts.items():
+            arguments[i] = max(sign * arguments[i], 0)
         for i, dtype in self.unsettled:
             t = arguments[i]
             if is_put_off(t) or t.dtype != dtype:
@@ -285,10 +302,10 @@ class Program:
     def try_out(self, nodes: list[Node]) -> None:
         """Runs once on zeros: whether the host has an operation of complex numbers shows when it runs."""
         with _disable_current_modes():
-            self.core(*(_zeros(nodes[i].meta["val"]) for i in self.arguments))
+            self.core(*self.settle([_zeros(nodes[i].meta["val"]) for i in self.arguments]))
 
     def __call__(self, *arguments: Any) -> Any:
-        if self.unsettled:
+        if self.unsettled or self.parts:
             arguments = self.settle(list(arguments))
         results = self.core(*arguments)
         return results[0] if self.single else results
@@ -335,6 +352,7 @@ def _compile_parts(
         try:
             regions = _regions(fused, call, part)
             hand_over_sizes(fused, call, part, regions.values())
+            _expect_results(call, part)
             computed = [isinstance(a, Node) and a.op == "call_function" for a in call.args]
             programs[name] = Program(part, computed, _constants(fused, call, part, frozen), options, regions)
         except (Unsupported, _core.UserError, _core.InternalError) as error:
@@ -363,7 +381,7 @@ def _chain_effects(whole: GraphModule, support: _Support, by_name: Mapping[str, 
     graph. The partitioner keeps no order but that of data."""
     last: Node | None = None
     for node in whole.graph.nodes:
-        if by_name[node.name] not in support.refused or not _has_effects(node):
+        if by_name.get(node.name) not in support.refused or not _has_effects(node):  # the output may have another name
             continue
         if last is not None:
             node.kwargs = {**node.kwargs, _AFTER: last}
@@ -387,6 +405,15 @@ def _unordered_writes(whole: GraphModule, parts: Sequence[Partition], support: _
         return {}
     writes = whole.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
     return {by_name[n.name]: "others may still read what it overwrites" for n in writes if n in inside}
+
+
+def _expect_results(call: Node, part: GraphModule) -> None:
+    """What another program computes is row-major where PyTorch's result would have gaps or overlaps: an expanded tensor, say."""
+    for node, given in zip(part.graph.find_nodes(op="placeholder"), call.args):
+        made = given.args[0] if isinstance(given, Node) and given.target is operator.getitem else given
+        value = node.meta.get("val")
+        if isinstance(made, Node) and made.op == "call_module" and isinstance(value, torch.Tensor) and memory_order(value) is None:
+            node.meta = {**node.meta, "val": value.contiguous()}
 
 
 def _constants(outer: GraphModule, call: Node, part: GraphModule, frozen: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -13,6 +13,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from ._nodes import tensors_in
+
 # The schema's own numbers (torch/_export/serde/schema.py), which are not those of c10.
 SCALAR_TYPES = {
     torch.uint8: 1, torch.int8: 2, torch.int16: 3, torch.int32: 4, torch.int64: 5, torch.float16: 6, torch.float32: 7, torch.float64: 8,
@@ -38,7 +40,8 @@ class Serialized:
     """A graph for toroid._core.Program."""
 
     text: str
-    inputs: list[Any]  # for each argument of the program: a placeholder's index, or the symbol whose size it tells
+    inputs: list[int]  # for each argument of the program: a placeholder's index
+    parts: dict[int, int] = field(default_factory=dict)  # arguments that are parts of a number: 1 for what is above zero, -1 for below
     held: dict[str, torch.Tensor] = field(default_factory=dict)  # constants of the graph, by name
     orders: list[list[int]] = field(default_factory=list)  # of each result: how its dimensions lie in memory; []: row-major
 
@@ -58,8 +61,11 @@ def target_name(target: Any) -> str:
     return f"torch.ops.{target.name().replace('::', '.')}" + ("" if target._overloadname else ".default")
 
 
-def sym_int(value: Any) -> Json:
-    expr = expression(value)
+Parts = dict[sympy.Symbol, sympy.Expr]  # symbols that may be negative, as differences of two that may not
+
+
+def sym_int(value: Any, parts: Parts) -> Json:
+    expr = expression(value).xreplace(parts)
     if expr.is_number:
         return {"as_int": int(expr)}
     out: Json = {"expr_str": sympy.srepr(expr)}
@@ -68,11 +74,11 @@ def sym_int(value: Any) -> Json:
     return {"as_expr": out}
 
 
-def tensor_meta(t: torch.Tensor) -> Json:
+def tensor_meta(t: torch.Tensor, parts: Parts) -> Json:
     return {
         "dtype": SCALAR_TYPES[t.dtype],
-        "sizes": [sym_int(s) for s in t.shape],
-        "strides": [sym_int(s) for s in t.stride()],
+        "sizes": [sym_int(s, parts) for s in t.shape],
+        "strides": [sym_int(s, parts) for s in t.stride()],
         "storage_offset": {"as_int": 0},
         "layout": STRIDED,
         "device": {"type": t.device.type, "index": t.device.index},
@@ -107,11 +113,17 @@ class _Writer:
     """Writes one graph module; the regions of its control flow are written by others of its kind."""
 
     def __init__(
-        self, module: GraphModule, symbols: dict[sympy.Symbol, Any], regions: Mapping[str, GraphModule] | None = None, prefix: str = ""
+        self,
+        module: GraphModule,
+        symbols: dict[sympy.Symbol, Any],
+        parts: Parts,
+        regions: Mapping[str, GraphModule] | None = None,
+        prefix: str = "",
     ) -> None:
         """regions: placeholders that stand for graphs, by name. prefix: of all names, those of a region differ from those around it."""
         self.module = module
         self.symbols = symbols  # of the whole program: where each symbol comes from
+        self.parts = parts
         self.regions = regions or {}
         self.prefix = prefix
         self.names = _aliases(module.graph)
@@ -122,7 +134,7 @@ class _Writer:
 
     def tensor(self, node: Node, name: str, value: torch.Tensor) -> Json:
         self.note(value.shape)
-        self.graph["tensor_values"][name] = tensor_meta(value)
+        self.graph["tensor_values"][name] = tensor_meta(value, self.parts)
         return {"as_tensor": {"name": name}}
 
     def note(self, values: Any) -> None:
@@ -135,10 +147,10 @@ class _Writer:
         """A reference to a symbolic number, defined by its expression."""
         value = node.meta["val"]
         self.note([value])
-        expr = sympy.srepr(expression(value))
+        expr = sympy.srepr(expression(value).xreplace(self.parts))
         name = self.name(node)
         if isinstance(value, torch.SymInt):
-            self.graph["sym_int_values"][name] = sym_int(value)
+            self.graph["sym_int_values"][name] = sym_int(value, self.parts)
             return {"as_sym_int": {"as_name": name}}
         kind = "float" if isinstance(value, torch.SymFloat) else "bool"
         self.graph[f"sym_{kind}_values"][name] = {"as_expr": {"expr_str": expr}}
@@ -237,7 +249,7 @@ class _Writer:
         return self.regions.get(value.name) if isinstance(value, Node) else None
 
     def region(self, outer: Node, module: GraphModule) -> Json:
-        writer = _Writer(module, self.symbols, prefix=f"{self.name(outer)}{IN_REGION}")
+        writer = _Writer(module, self.symbols, self.parts, prefix=f"{self.name(outer)}{IN_REGION}")
         for node in module.graph.find_nodes(op="placeholder"):
             if isinstance(value := node.meta.get("val"), torch.Tensor):
                 writer.graph["inputs"].append(writer.tensor(node, writer.name(node), value))
@@ -299,7 +311,8 @@ def serialize(module: GraphModule, constants: dict[str, torch.Tensor], regions: 
     Unsupported names the node that has no form.
     """
     symbols: dict[sympy.Symbol, Any] = {}
-    writer = _Writer(module, symbols, regions)
+    parts = _parts(module, regions or {})
+    writer = _Writer(module, symbols, parts, regions)
     out = Serialized("", [])
     specs: list[Json] = []
     told: set[sympy.Symbol] = set()  # symbols that are a size of an input
@@ -311,7 +324,7 @@ def serialize(module: GraphModule, constants: dict[str, torch.Tensor], regions: 
         if isinstance(value, torch.Tensor):
             argument = writer.tensor(node, node.name, value)
             if _has_open_gaps(value):
-                writer.graph["tensor_values"][node.name] = {**tensor_meta(value), "strides": _row_major(value)}
+                writer.graph["tensor_values"][node.name] = {**tensor_meta(value, parts), "strides": _row_major(value, parts)}
             writer.graph["inputs"].append(argument)
             if node.name in constants:
                 specs.append({"tensor_constant": {"arg": {"name": node.name}, "tensor_constant_name": node.name}})
@@ -335,7 +348,7 @@ def serialize(module: GraphModule, constants: dict[str, torch.Tensor], regions: 
         if order:
             name = f"{node.name}_as_it_lies"
             value = node.meta["val"].permute(order)
-            writer.graph["tensor_values"][name] = tensor_meta(value)
+            writer.graph["tensor_values"][name] = tensor_meta(value, parts)
             writer.graph["nodes"].append(
                 {
                     "target": "torch.ops.aten.permute.default", "name": name, "metadata": {},
@@ -360,7 +373,7 @@ def serialize(module: GraphModule, constants: dict[str, torch.Tensor], regions: 
                 "signature": {"input_specs": specs, "output_specs": output_specs},
                 "module_call_graph": [],
             },
-            "range_constraints": {str(s): _range(s, env) for s, env in symbols.items()},
+            "range_constraints": {str(s): _range(s, env) for s, env in symbols.items() if s not in parts},
         }
     )
     return out
@@ -376,11 +389,11 @@ def _symbols(value: Any) -> set[sympy.Symbol]:
     return set(expression(value).free_symbols) if is_symbolic(value) else set()
 
 
-def _row_major(t: torch.Tensor) -> list[Json]:
+def _row_major(t: torch.Tensor, parts: Parts) -> list[Json]:
     strides: list[Any] = [1] * t.dim()
     for d in reversed(range(t.dim() - 1)):
         strides[d] = strides[d + 1] * t.shape[d + 1]
-    return [sym_int(s) for s in strides]
+    return [sym_int(s, parts) for s in strides]
 
 
 def returned(module: GraphModule) -> list[Any]:
@@ -390,22 +403,48 @@ def returned(module: GraphModule) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
+def _parts(module: GraphModule, regions: Mapping[str, GraphModule]) -> Parts:
+    """Numbers among the placeholders that may be negative."""
+    graphs = [m.graph for g in (module, *regions.values()) for m in g.modules() if isinstance(m, GraphModule)]
+    sizes = {expression(s) for g in graphs for n in g.nodes for t in tensors_in(n.meta.get("val")) for s in t.shape}
+    out: Parts = {}
+    for node in module.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if not isinstance(value, torch.SymInt) or not (symbol := expression(value)).is_Symbol or symbol in sizes:
+            continue
+        bounds = value.node.shape_env.var_to_range.get(symbol)
+        if bounds is None or not bounds.lower >= 0:
+            above, below = sympy.symbols(f"{symbol}_above {symbol}_below", integer=True)
+            out[symbol] = above - below
+    return out
+
+
 def _tell_size(writer: _Writer, index: int, node: Node, told: set[sympy.Symbol], specs: list[Json], out: Serialized) -> None:
-    """A symbol that no tensor has as its size becomes that of a tensor without elements."""
+    """A symbol that no tensor has as its size becomes that of a tensor without elements; one that may be negative those of two."""
     value = node.meta["val"]
-    needed = writer.symbols.keys() & expression(value).free_symbols
+    expr = expression(value)
+    needed = writer.symbols.keys() & expr.free_symbols
     if not needed or needed <= told:
         return
     told.update(needed)
-    name = f"{node.name}_size"
-    writer.graph["tensor_values"][name] = {
-        "dtype": SCALAR_TYPES[torch.uint8], "sizes": [sym_int(value), {"as_int": 0}], "strides": [{"as_int": 1}, {"as_int": 1}],
-        "storage_offset": {"as_int": 0}, "layout": STRIDED, "device": {"type": "cpu", "index": None}, "requires_grad": False,
-    }  # fmt: skip
-    argument = {"as_tensor": {"name": name}}
-    writer.graph["inputs"].append(argument)
-    specs.append({"user_input": {"arg": argument}})
-    out.inputs.append(index)
+    if expr not in writer.parts:
+        sizes = {f"{node.name}_size": sym_int(value, writer.parts)}
+    else:
+        hint = size_hint(value) if value.node.has_hint() else 0
+        sizes = {}
+        for name, sign in (("above", 1), ("below", -1)):
+            symbol = sympy.Symbol(f"{expr}_{name}", integer=True)
+            sizes[f"{node.name}_{name}"] = {"as_expr": {"expr_str": sympy.srepr(symbol), "hint": {"as_int": max(sign * hint, 0)}}}
+            out.parts[len(out.inputs) + len(sizes) - 1] = sign
+    for name, size in sizes.items():
+        writer.graph["tensor_values"][name] = {
+            "dtype": SCALAR_TYPES[torch.uint8], "sizes": [size, {"as_int": 0}], "strides": [{"as_int": 1}, {"as_int": 1}],
+            "storage_offset": {"as_int": 0}, "layout": STRIDED, "device": {"type": "cpu", "index": None}, "requires_grad": False,
+        }  # fmt: skip
+        argument = {"as_tensor": {"name": name}}
+        writer.graph["inputs"].append(argument)
+        specs.append({"user_input": {"arg": argument}})
+        out.inputs.append(index)
 
 
 def _range(symbol: sympy.Symbol, env: Any) -> Json:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import sympy
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from ._nodes import tensors_in
@@ -40,10 +41,18 @@ def _symbols_in(module: GraphModule) -> set[sympy.Symbol]:
     return out - found
 
 
-def _told(placeholders: Iterable[Node]) -> set[sympy.Symbol]:
+def _is_size(value: Any, sizes: Container[sympy.Expr]) -> bool:
+    """Whether a number can be handed over as the size of a tensor: of those that may be negative symbols alone can."""
+    expr = expression(value)
+    return not isinstance(value, torch.SymInt) or expr.is_Symbol or expr in sizes or statically_known_true(value >= 0)
+
+
+def _told(part: GraphModule) -> set[sympy.Symbol]:
     """The symbols that follow from sizes: those that are one, and those that are alone in a linear one."""
+    placeholders = part.graph.find_nodes(op="placeholder")
+    inside = {expression(n) for node in part.graph.nodes for t in tensors_in(node.meta.get("val")) for n in t.shape}
     sizes = [expression(n) for p in placeholders for t in tensors_in(p.meta.get("val")) for n in t.shape]
-    sizes += [expression(v) for p in placeholders if is_symbolic(v := p.meta.get("val"))]
+    sizes += [expression(v) for p in placeholders if is_symbolic(v := p.meta.get("val")) and _is_size(v, inside)]
     out: set[sympy.Symbol] = {e for e in sizes if e.is_Symbol}
     while True:
         unknown = [(e, e.free_symbols - out) for e in sizes]
@@ -73,9 +82,8 @@ def _source(graph: torch.fx.Graph, symbol: sympy.Symbol, call: Node) -> Node | N
 
 def hand_over_sizes(outer: GraphModule, call: Node, part: GraphModule, regions: Iterable[GraphModule]) -> None:
     """Adds to a part, and to its call, the symbols that it needs. Unsupported where the graph around it does not tell one either."""
-    placeholders = part.graph.find_nodes(op="placeholder")
     needed = _symbols_in(part).union(*(_symbols_in(r) for r in regions))
-    for symbol in sorted(needed - _told(placeholders), key=str):
+    for symbol in sorted(needed - _told(part), key=str):
         source = _source(outer.graph, symbol, call)
         if source is None:
             first = next(n for n in part.graph.nodes if n.op == "call_function")
