@@ -140,6 +140,10 @@ TEST(WholeTogether, IsKnownWhereAllKnowIt) {
     }
     return false;
   };
+#ifdef TOROID_SANITIZED
+  tuned();
+  GTEST_SKIP() << "the 5 ms that ranks time a shape for compare nothing where a sanitizer watches each access";
+#endif
   EXPECT_TRUE(tuned_anew({0, 1}));
   EXPECT_EQ(tuned(), "database: 1 choices stay");
   EXPECT_TRUE(tuned_anew({1}));
