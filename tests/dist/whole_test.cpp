@@ -45,12 +45,8 @@ class OfRanks {
   std::map<int, T> of_;
 };
 
-// A sum that ranks meet for four times as often. More elements in place of more meetings would take longer than ranks time a shape for
-// where a sanitizer watches each access.
-Tensor wasteful(const Tensor& x) {
-  const double ranks = distributed::size();
-  return all_reduce(all_reduce(all_reduce(all_reduce(x) / ranks) / ranks) / ranks);
-}
+// A sum of 17 times as many elements, of which one part is wanted.
+Tensor wasteful(const Tensor& x) { return slice(all_reduce(cat(std::vector<Tensor>(17, x), 0)), 0, 0, x.size(0)); }
 Tensor plain(const Tensor& x) { return all_reduce(x); }
 
 // Where others take the processors a time can be anything: what is expected of it is tried until there is a quiet moment. All else holds

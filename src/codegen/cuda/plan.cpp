@@ -28,7 +28,7 @@ constexpr int64_t kThreads = 2048;           // that each of them runs at once
 constexpr int64_t kSharing = 1536;           // the same of threads that share rows: 42 registers each
 constexpr int64_t kFolding = 1024;           // and of those that fold columns: 64, as spilled values cost up to half the time
 constexpr int64_t kFolds = 16, kLoads = 24;  // registers of those for what columns fold, and for what is loaded meanwhile
-constexpr int64_t kFoldedVector = 4;         // columns of a thread: of 8 so few rows are on their way that the sums take 1.4 times as long
+constexpr int64_t kFoldedVector = 4;  // columns of a thread: of 8 so few rows are on their way that sums take up to 1.6 times as long
 constexpr int64_t kResident = kProcessors * kThreads;
 constexpr int64_t kLeastRepeats = 4;        // vectors of a split row that a thread takes
 constexpr int64_t kUnknownRow = 1 << 16;    // vectors of a row whose length the run tells, where few rows suggest long ones

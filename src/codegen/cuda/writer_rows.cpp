@@ -94,7 +94,7 @@ void CudaWriter::declare_fold(int k) {
 }
 
 // The share of the next point in a mean. A division that is rounded as IEEE 754 says has a branch, past which no load of the rows behind it
-// begins: column moments took 1.7 times as long.
+// begins: column moments took up to 1.7 times as long.
 void CudaWriter::count_point(int k) { e_.line(fmt::format("const f32 share{0} = __fdividef(1.0f, (f32)++points{0});", k)); }
 
 // Folds the value of this point in; a scan's own value is what has come together.
