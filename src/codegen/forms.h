@@ -29,6 +29,8 @@ struct Form {
   std::function<KernelText(const program::Config&)> generate;
   std::function<std::vector<program::Config>()> configs;  // worth a trial, that of the rule first
   std::function<std::vector<program::Config>(const program::Config&)> neighbours;
+  // Why a configuration, or for an empty one the rule's, should not leave sums of columns (loop::StoreMode::Sum). Without: none does.
+  std::function<std::string(const program::Config&)> sums_refusal = {};
 };
 
 // How a form with tiles is made.

@@ -9,7 +9,6 @@
 #include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/attention_common.h"
 #include "codegen/cuda/templates/conv_gemm.h"
-#include "codegen/cuda/templates/conv_wgmma.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
 #include "codegen/cuda/templates/gemv.h"
 
@@ -17,8 +16,6 @@ namespace toroid::codegen {
 namespace {
 
 constexpr size_t kMostConfigs = 16;
-constexpr std::string_view kWgmma = "_wgmma";  // ends the names of forms that can leave sums of columns
-
 void add_product_forms(std::vector<Form>& forms, const CudaSite& site);
 
 // Those of a problem's templates.
@@ -44,6 +41,7 @@ void add_product_forms(std::vector<Form>& forms, const CudaSite& site) {
     f.generate = [product, made = f.generate](const program::Config& config) { return made(config); };
     f.configs = [product, made = f.configs] { return made(); };
     f.neighbours = [product, made = f.neighbours](const program::Config& config) { return made(config); };
+    if (f.sums_refusal) f.sums_refusal = [product, made = f.sums_refusal](const program::Config& config) { return made(config); };
     if (!is_half(c.input.dtype) && !c.tf32) f.reluctance = "conv_simt divides few pixels among more blocks";
     forms.push_back(std::move(f));
   }
@@ -73,7 +71,7 @@ std::vector<Form> forms_of(const CudaSite& site) {
   add_forms(forms, site);
   if (leaves_sums(site.node.body))
     for (Form& f : forms)
-      if (f.refusal.empty() && !f.name.ends_with(kWgmma)) f.refusal = "it leaves no sums of columns";
+      if (f.refusal.empty() && !f.sums_refusal) f.refusal = "it leaves no sums of columns";
   if (!site.node.is_loop()) return forms;
   return cuda_loop_forms(site.node.domain, site.node.body, site.gpu, constants_read(site.node, site.program),
                          faults_of(site.node, site.program));
@@ -153,17 +151,7 @@ std::string cuda_sums_refusal(const program::Node& node, const program::Program&
   const auto at = node.config.empty() ? forms.end() : std::find_if(forms.begin(), forms.end(), named);
   if (!node.config.empty() && at == forms.end()) return "its configuration is none of a template";
   const Form& taker = node.config.empty() ? first_taker(forms) : *at;
-  if (!taker.name.ends_with(kWgmma)) return taker.name + " leaves no sums of columns";
-  const auto* c = std::get_if<program::Convolution>(&node.problem);
-  const bool window = c && taker.name.starts_with("conv");
-  const loop::Nest points = c ? conv_points(alone, *c, false) : loop::Nest{alone.domain, alone.body};
-  constexpr int kColumns = 8;  // that a thread stores at once
-  if (begins_anywhere(points, kColumns)) return "rows of the result begin anywhere";
-  const program::Gemm g = window ? conv_implicit_product(*c)
-                          : c    ? std::get<program::Gemm>(conv_as_product(alone, *c).problem)
-                                 : std::get<program::Gemm>(node.problem);
-  const int processors = gpu.multiprocessors;
-  return wgmma_sums_refusal(g, window ? conv_wgmma_sizes(*c, processors) : wgmma_sizes(g, processors), node.config);
+  return taker.sums_refusal ? taker.sums_refusal(node.config) : taker.name + " leaves no sums of columns";
 }
 
 }  // namespace toroid::codegen

@@ -104,19 +104,19 @@ KernelText generate_conv_wgmma(const program::Node& node, const program::Convolu
   return wgmma_kernel(arguments, w, "conv_wgmma", node, epilogue, g, processors);
 }
 
-WgmmaSizes conv_wgmma_sizes(const program::Convolution& c, int processors) {
-  return {.m = typical_size(conv_pixels(c)), .n = c.out_channels, .k = conv_k(c), .processors = processors, .window = true};
-}
-
 Form cuda_conv_wgmma_form(const CudaSite& site) {
   const auto& c = site.problem<program::Convolution>();
   const int processors = site.gpu.multiprocessors;
-  WgmmaSizes sizes = conv_wgmma_sizes(c, processors);
+  WgmmaSizes sizes{.m = typical_size(conv_pixels(c)), .n = c.out_channels, .k = conv_k(c), .processors = processors, .window = true};
   sizes.sums = leaves_sums(site.node.body);
-  return make_form("conv_wgmma", site.gpu.is_hopper() ? conv_wgmma_refusal(c) : "the GPU has no wgmma",
-                   wgmma_tiling(conv_implicit_product(c), sizes, [=, &c](const WgmmaTile& t) {
-                     return generate_conv_wgmma(site.node, c, conv_packed_weight(c, *site.writable, *site.constants), t, processors);
-                   }));
+  Form form = make_form("conv_wgmma", site.gpu.is_hopper() ? conv_wgmma_refusal(c) : "the GPU has no wgmma",
+                        wgmma_tiling(conv_implicit_product(c), sizes, [=, &c](const WgmmaTile& t) {
+                          return generate_conv_wgmma(site.node, c, conv_packed_weight(c, *site.writable, *site.constants), t, processors);
+                        }));
+  form.sums_refusal = [=, &c](const program::Config& config) {
+    return wgmma_sums_refusal(conv_points(site.node, c, false), conv_implicit_product(c), sizes, config);
+  };
+  return form;
 }
 
 }  // namespace toroid::codegen

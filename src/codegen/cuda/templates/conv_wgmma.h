@@ -5,7 +5,7 @@
 #include <string>
 
 #include "codegen/cuda/templates/conv_parts.h"
-#include "codegen/cuda/templates/gemm_wgmma.h"
+#include "codegen/cuda/templates/gemm_wgmma_text.h"
 #include "codegen/kernel_text.h"
 
 namespace toroid::codegen {
@@ -14,7 +14,6 @@ namespace toroid::codegen {
 std::string conv_wgmma_refusal(const program::Convolution& c);
 // The product that a convolution is implicitly, for the choice of a tile.
 program::Gemm conv_implicit_product(const program::Convolution& c);
-WgmmaSizes conv_wgmma_sizes(const program::Convolution& c, int processors);
 // weight: the buffer that conv_packed_weight() gave. processors: multiprocessors of the GPU.
 KernelText generate_conv_wgmma(const program::Node& node, const program::Convolution& c, int weight, const WgmmaTile& tile, int processors);
 

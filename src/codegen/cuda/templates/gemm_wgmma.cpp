@@ -384,7 +384,9 @@ std::vector<std::string> sums_of_columns(CudaArguments& arguments, const loop::B
   return out;
 }
 
-std::string wgmma_sums_refusal(const program::Gemm& g, WgmmaSizes sizes, const program::Config& config) {
+std::string wgmma_sums_refusal(const loop::Nest& points, const program::Gemm& g, WgmmaSizes sizes, const program::Config& config) {
+  constexpr int kColumns = 8;  // that a thread stores at once
+  if (begins_anywhere(points, kColumns)) return "rows of the result begin anywhere";
   const WgmmaTile rule = choose_wgmma_tile(g, sizes), tile = config.empty() ? rule : tile_of(config, rule);
   sizes.sums = true;
   // Another width costs little, but where several blocks share a tile there is little to read again.
@@ -409,8 +411,12 @@ Form cuda_gemm_wgmma_form(const CudaSite& site) {
   const int processors = site.gpu.multiprocessors;
   WgmmaSizes sizes = wgmma_sizes(g, processors);
   sizes.sums = leaves_sums(node.body);
-  return make_form("gemm_wgmma", gemm_wgmma_refusal(node, g, site.gpu),
-                   wgmma_tiling(g, sizes, [=, &node, &g](auto& t) { return generate_gemm_wgmma(node, g, t, processors, true); }));
+  Form form = make_form("gemm_wgmma", gemm_wgmma_refusal(node, g, site.gpu),
+                        wgmma_tiling(g, sizes, [=, &node, &g](auto& t) { return generate_gemm_wgmma(node, g, t, processors, true); }));
+  form.sums_refusal = [=, &node, &g](const program::Config& config) {
+    return wgmma_sums_refusal({node.domain, node.body}, g, sizes, config);
+  };
+  return form;
 }
 
 }  // namespace toroid::codegen

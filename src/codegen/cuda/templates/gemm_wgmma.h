@@ -47,8 +47,8 @@ std::string gemm_wgmma_refusal(const program::Node& node, const program::Gemm& g
 
 // The names of what an epilogue stores sums of columns to (GemmWgmma::sums).
 std::vector<std::string> sums_of_columns(CudaArguments& arguments, const loop::Body& body);
-// Why a node's tile, that of its configuration or of the rule, does not leave sums of columns; empty when it does.
-std::string wgmma_sums_refusal(const program::Gemm& g, WgmmaSizes sizes, const program::Config& config);
+// Why the tile of a configuration, or of the rule, does not leave sums of columns; empty when it does. points: what the epilogue stores.
+std::string wgmma_sums_refusal(const loop::Nest& points, const program::Gemm& g, WgmmaSizes sizes, const program::Config& config);
 
 // The sizes of a product, guessed where the run tells them.
 WgmmaSizes wgmma_sizes(const program::Gemm& g, int processors);
