@@ -17,6 +17,8 @@ struct Problem {
   bool pair = false;  // the product of what b and b2 give, halves of a matrix [k, 2 n] or [2 n, k], in place of the bias
   Tf32 tf32 = Tf32::None;
   bool gaps = false;  // rows of a and b in memory begin at multiples of 8 elements
+  // All rows of a, and all columns of b, are the same, and there is no bias: every element of the result, which is f32, has the same bits.
+  bool alike = false;
 
   int64_t row(int64_t elements) const { return gaps ? (elements + 7) / 8 * 8 : elements; }
   // From one row in memory to the next.
@@ -24,12 +26,13 @@ struct Problem {
   int64_t row_b(int64_t columns) const { return row(b_transposed ? k : columns); }
   int64_t elements_a() const { return row_a() * (a_transposed ? k : m); }
   int64_t elements_b(int64_t columns) const { return row_b(columns) * (b_transposed ? columns : k); }
+  DType result() const { return alike ? DType::F32 : dtype; }
 };
 
 std::string to_string(const Problem& p) {
   return fmt::format("{} x {} x {} x {}{}{} {}", p.batch, p.m, p.n, p.k, p.a_transposed ? " a'" : "", p.b_transposed ? " b'" : "",
                      name_of(p.dtype)) +
-         (p.tf32 != Tf32::None ? " tf32" : "") + (p.pair ? " pair" : "") + (p.gaps ? " gaps" : "");
+         (p.tf32 != Tf32::None ? " tf32" : "") + (p.pair ? " pair" : "") + (p.gaps ? " gaps" : "") + (p.alike ? " alike" : "");
 }
 
 // out = a b + bias, of buffers 0 to 3: a, b, out, bias.
@@ -44,7 +47,7 @@ program::Node node_of(const Problem& p) {
   loop::Nest nest = loop::parse(fmt::format(
       "loop (i0: {0}, i1: {1}, i2: {2}) {{\n v0: f32 = accumulate\n v1: f32 = load %3 [i2]\n v2: f32 = Add v0 v1\n v3: {3} = Cast v2\n "
       "store %2 [i0*{4} + i1*{2} + i2] v3\n}}",
-      p.batch, p.m, p.n, name_of(p.dtype), p.m * p.n));
+      p.batch, p.m, p.n, name_of(p.result()), p.m * p.n));
   node.domain = nest.domain, node.body = nest.body;
   return node;
 }
@@ -81,6 +84,13 @@ class CudaGemm : public testing::Test {
     double at(int64_t i) const { return load_number(host.data() + static_cast<size_t>(i) * size_of(dtype), dtype).as_double(); }
   };
 
+  // Makes all lines of k elements the first one. apart: memory is [k, lines], else [lines, k].
+  static void repeat_first(Memory& m, int64_t lines, int64_t k, bool apart) {
+    const auto place = [&](int64_t line, int64_t i) { return m.host.data() + (apart ? i * lines + line : line * k + i) * 2; };
+    for (int64_t line = 1; line < lines; ++line)
+      for (int64_t i = 0; i < k; ++i) std::memcpy(place(line, i), place(0, i), 2);
+  }
+
   void run(const Problem& p, const KernelText& k, const std::string& cubin) {
     KernelRunner random;
     device::cuda::Gpu& gpu = device::cuda::gpu(0);
@@ -89,8 +99,11 @@ class CudaGemm : public testing::Test {
     const int64_t sizes[] = {p.batch * p.elements_a(), p.batch * p.elements_b(p.n * (p.pair ? 2 : 1)), p.batch * p.m * p.n, p.n};
     for (int b = 0; b < 4; ++b) {
       Memory& m = memory[static_cast<size_t>(b)];
-      m.dtype = b == 3 ? DType::F32 : p.dtype;
+      m.dtype = b == 3 ? DType::F32 : b == 2 ? p.result() : p.dtype;
       random.fill(m.host, {b, m.dtype, sizes[b], -1, 1});
+      if (p.alike && b == 0) repeat_first(m, p.m, p.k, p.a_transposed);
+      if (p.alike && b == 1) repeat_first(m, p.n, p.k, !p.b_transposed);
+      if (p.alike && b == 3) std::fill(m.host.begin(), m.host.end(), std::byte{0});
       device.push_back(gpu.allocate(m.host.size()));
       gpu.copy_in(device.back().get(), m.host.data(), m.host.size());
     }
@@ -109,13 +122,15 @@ class CudaGemm : public testing::Test {
     gpu.launch(gpu.load(cubin, k.name, k.shared_bytes), {k.tasks.constant(), k.block, k.shared_bytes, k.overlaps}, arguments.list());
     std::vector<std::byte> before = memory[2].host;
     gpu.copy_out(memory[2].host.data(), device[2].get(), memory[2].host.size());
-    const size_t end = static_cast<size_t>(sizes[2]) * size_of(p.dtype);
+    const size_t end = static_cast<size_t>(sizes[2]) * size_of(p.result());
     EXPECT_EQ(0, std::memcmp(before.data() + end, memory[2].host.data() + end, 64)) << "wrote behind the result";
     const std::vector<double>& want = expected(p, memory);
     int wrong = 0;
     for (int64_t i = 0; i < sizes[2]; ++i) {
-      const double got = memory[2].at(i), most = p.dtype == DType::BF16 ? 5e-3 : p.dtype == DType::F16 ? 1e-3 : 1e-5;
-      const double w = want[static_cast<size_t>(i)];
+      const double got = memory[2].at(i), most = p.alike ? 1e-4 : p.dtype == DType::BF16 ? 5e-3 : p.dtype == DType::F16 ? 1e-3 : 1e-5;
+      const double w = want[static_cast<size_t>(i)], first = memory[2].at(0);
+      if (p.alike && got != first && ++wrong <= 3)
+        ADD_FAILURE() << "[" << i / p.n << ", " << i % p.n << "]: " << got << ", the first element is " << first;
       if (!(std::fabs(got - w) <= most * (1 + std::fabs(w))) && ++wrong <= 3)
         ADD_FAILURE() << "[" << i / (p.m * p.n) << ", " << i / p.n % p.m << ", " << i % p.n << "]: " << got << ", expected " << w;
     }
@@ -228,6 +243,21 @@ TEST_F(CudaGemm, WgmmaManyTilesABlock) {
   for (auto& tile : wgmma_tiles(std::get<program::Gemm>(node.problem)))
     if (tile.split == 1 && tile.slices == 1)
       add(p, generate_gemm_wgmma(node, std::get<program::Gemm>(node.problem), tile, 6, true), "sm_90a");
+}
+
+// Wherever an element is in a tile, its sums are added in the same order: tiles may share elements (the last ones begin early), and the block
+// that stores one last must not decide its bits.
+TEST_F(CudaGemm, ElementsAreSummedAlike) {
+  if (!KernelRunner::has_gpu()) GTEST_SKIP() << "no GPU";
+  for (bool a : {false, true}) {
+    Problem p{264, 328, a ? 1609 : 1608, 1, a, !a, a ? DType::F16 : DType::BF16};
+    p.alike = true;
+    const program::Node node = node_of(p);
+    const auto& g = std::get<program::Gemm>(node.problem);
+    ASSERT_EQ(gemm_wgmma_refusal(node, g), "");
+    for (auto& tile : wgmma_tiles(g)) add(p, generate_gemm_wgmma(node, g, tile, kProcessors, true), "sm_90a");
+    for (auto& tile : mma_tiles(g)) add(p, generate_gemm_mma(node, g, tile), "sm_80");
+  }
 }
 
 TEST_F(CudaGemm, WgmmaLayouts) {
