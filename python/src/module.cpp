@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "device/cuda/gpu.h"
 #include "exchange.h"
 #include "ops/table.h"
 #include "toroid/compile.h"
@@ -364,6 +365,15 @@ void add_options(py::module_& m) {
   });
   m.def("manual_seed", &manual_seed, py::arg("seed"));
   m.def("cuda_device_count", &cuda_device_count);
+  m.def(
+      "set_segment_allocator",
+      [](uintptr_t allocate, uintptr_t release) {
+        const device::cuda::SegmentAllocator allocator{reinterpret_cast<int32_t (*)(uint64_t, void**)>(allocate),
+                                                       reinterpret_cast<int32_t (*)(void*)>(release)};
+        device::cuda::set_segment_allocator(&allocator);
+      },
+      py::arg("allocate"), py::arg("release"),
+      "Takes the segments of GPUs' memory from an allocator of this process: addresses of C functions (src/device/cuda/gpu.h).");
 }
 
 PYBIND11_MODULE(_core, m) {

@@ -450,6 +450,21 @@ class Gpu(Case):
                     del y  # and that of the result Toroid's
                 torch.testing.assert_close(torch.stack(found), torch.stack(wanted))
 
+    def test_memory_is_that_of_pytorch(self) -> None:
+        """It is counted by PyTorch's statistics, and what PyTorch keeps unused is given back where Toroid needs it."""
+        torch.cuda.empty_cache()
+        total = torch.cuda.mem_get_info()[1]
+        fn = torch.compile(lambda x: x + 1.0, backend="toroid", dynamic=False)
+        before = torch.cuda.memory_allocated()
+        x = torch.zeros(total // 32, dtype=torch.uint8, device="cuda").view(torch.float32)
+        y = fn(x)
+        self.assertGreaterEqual(torch.cuda.memory_allocated() - before, x.nbytes + y.nbytes)
+        del x, y
+        torch.empty(total // 2, dtype=torch.uint8, device="cuda")  # PyTorch keeps it
+        x = torch.zeros(total // 4, dtype=torch.uint8, device="cuda").view(torch.float32)
+        self.assertEqual(fn(x)[:: 1 << 20].unique().tolist(), [1.0])
+        torch.cuda.empty_cache()
+
     def test_training(self) -> None:
         def network() -> torch.nn.Module:
             torch.manual_seed(1)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,6 +34,19 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         and torch.Tag.nondeterministic_seeded not in op.tags
         and not _core.has_operation(target_name(op))
     }
+
+
+@functools.lru_cache(None)
+def _share_gpu_memory() -> None:
+    """From now on Toroid's segments of GPUs' memory are PyTorch's: counted by its statistics, and made room for by giving back its cache.
+
+    The functions are those that packages of AOTInductor call; without them (older versions) the driver is asked.
+    """
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"))
+    names = [f"aoti_torch_cuda_caching_allocator_raw_{what}" for what in ("alloc", "delete")]
+    if all(hasattr(library, name) for name in names):
+        allocate, release = (ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names)
+        _core.set_segment_allocator(allocate, release)
 
 
 def _compiler(kind: str, options: _core.ModelOptions) -> Callable[..., Any]:
@@ -110,6 +125,8 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | N
     given = dict(options or {})
     freezing = given.pop("freezing", False)
     fields = {k: given.pop(k) for k in ("threads", "fusion", "templates") if k in given}
+    if torch.cuda.is_initialized():
+        _share_gpu_memory()
     _core.check_options(given)  # here, as what a part of a graph is refused for leaves it to PyTorch
     compiled_with = _core.ModelOptions(mode=mode or "default", freeze=freezing, options=given, **fields)
     return aot_autograd(

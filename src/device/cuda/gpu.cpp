@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <thread>
 #include <vector>
 
@@ -68,6 +69,21 @@ void Gpu::reach(const Gpu& other) {
   if (status != kPeerAccessAlreadyEnabled) driver_.check(status, "reaching the memory of another GPU");
 }
 
+namespace {
+
+// The one of now, null: the driver. Old ones stay, as memory goes back to them.
+std::atomic<const SegmentAllocator*> segment_allocator{nullptr};
+
+}  // namespace
+
+void set_segment_allocator(const SegmentAllocator* allocator) {
+  static std::mutex mutex;
+  static auto& given = *new std::deque<SegmentAllocator>;
+  const std::lock_guard lock(mutex);
+  if (allocator) given.push_back(*allocator);
+  segment_allocator = allocator ? &given.back() : nullptr;
+}
+
 class Gpu::Source final : public MemorySource {
  public:
   explicit Source(Gpu& gpu) : gpu_(gpu), driver_(gpu.driver_) {}
@@ -77,6 +93,13 @@ class Gpu::Source final : public MemorySource {
   void* allocate(size_t bytes) override {
     gpu_.use();
     const Relaxed relaxed(driver_);
+    if (const SegmentAllocator* from = segment_allocator.load()) {
+      void* p = nullptr;
+      if (from->allocate(bytes, &p) != 0 || !p) return nullptr;
+      const std::lock_guard lock(mutex_);
+      givers_[p] = from;
+      return p;
+    }
     CUdeviceptr p = 0;
     const CUresult status = driver_.allocate(&p, bytes);
     if (status == kOutOfMemory) return nullptr;
@@ -85,6 +108,10 @@ class Gpu::Source final : public MemorySource {
   }
   void free(void* p, size_t) override {
     gpu_.use();
+    if (const SegmentAllocator* to = giver_of(p)) {
+      if (to->release(p) != 0) fail<EnvironmentError>("{}: the allocator of the segments takes none back", description());
+      return;
+    }
     driver_.check(driver_.free(reinterpret_cast<CUdeviceptr>(p)), "freeing memory");
   }
   bool can_free() const override { return !runtime().captures(); }
@@ -95,9 +122,20 @@ class Gpu::Source final : public MemorySource {
 
  private:
   Runtime& runtime() const { return cuda::runtime(gpu_.index_); }
+  // Null: the driver. It is forgotten.
+  const SegmentAllocator* giver_of(void* p) {
+    const std::lock_guard lock(mutex_);
+    const auto at = givers_.find(p);
+    if (at == givers_.end()) return nullptr;
+    const SegmentAllocator* giver = at->second;
+    givers_.erase(at);
+    return giver;
+  }
 
   Gpu& gpu_;
   const Driver& driver_;
+  std::mutex mutex_;
+  std::map<void*, const SegmentAllocator*> givers_;
 };
 
 size_t Gpu::free_bytes() const {

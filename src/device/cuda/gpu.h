@@ -94,6 +94,15 @@ class Relaxed {
   int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED, then the one before
 };
 
+// Where the segments of GPUs' memory come from, in place of the driver: an allocator of the same process, which counts them with its own.
+// C functions, called by any thread with the GPU's context current; 0: done.
+struct SegmentAllocator {
+  int32_t (*allocate)(uint64_t bytes, void** memory) = nullptr;  // at a multiple of 512
+  int32_t (*release)(void* memory) = nullptr;                    // nothing that was started uses it any more
+};
+// From now on; null: the driver again. What an allocator gave goes back to it, so that it must work as long as that is in use.
+void set_segment_allocator(const SegmentAllocator* allocator);
+
 // What is to be copied to a GPU.
 struct HostBlock {
   void* to = nullptr;
