@@ -4,8 +4,8 @@ Usage: gpu.py [--models bert,resnet50,...] [--modes default,reduce-overhead] [--
               [--program build/toroid] [--seconds S] [--host]
 
 A line a model and backend: milliseconds of a call and of waiting for it; of one of many calls back to back, by the GPU's events; microseconds
-that the host takes for a call; the most memory that PyTorch's allocator took from the device during steady calls, over weights and inputs;
-seconds of the first call. With --program the same model by the command line beside it (bert, resnet50, llama-decode, llama-prefill). --host:
+that the host takes for a call; the most memory of PyTorch's allocator in steady calls, over what there was before the backend compiled (weights,
+inputs and programs of those before it): in use, and taken from the device; seconds of the first call. With --program the same model by the command line beside it (bert, resnet50, llama-decode, llama-prefill). --host:
 what the host takes for a call of a small program, beside a backend that returns results that were there before. digits: a training step
 (forward, backward and AdamW, one program each).
 """
@@ -113,9 +113,8 @@ def compare(name: str, backends: list[tuple[str, str]], seconds: float) -> None:
         model, inputs = inference(name)
         expected = model(*inputs)
     for backend, mode in backends:
-        torch._dynamo.reset()
         torch.cuda.empty_cache()
-        before = torch.cuda.memory_reserved()
+        before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
         label = f"{backend}:{mode}"
         try:
             if training:
@@ -140,8 +139,9 @@ def compare(name: str, backends: list[tuple[str, str]], seconds: float) -> None:
         for _ in range(3):
             run()
         torch.cuda.synchronize()
-        memory = (torch.cuda.max_memory_reserved() - before) / 2**20
-        runs[label], lines[label] = run, f"{memory:.0f} MiB, first call {first:.1f} s, off by {off:.1e}"
+        most = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+        used, taken = ((a - b) / 2**20 for a, b in zip(most, before))
+        runs[label], lines[label] = run, f"{used:.0f} and {taken:.0f} MiB, first call {first:.1f} s, off by {off:.1e}"
     if not runs:
         return
     medians = models.measure({k: lambda run=run: (run(), torch.cuda.synchronize()) for k, run in runs.items()}, seconds)
