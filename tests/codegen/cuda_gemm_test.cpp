@@ -245,8 +245,8 @@ TEST_F(CudaGemm, WgmmaManyTilesABlock) {
       add(p, generate_gemm_wgmma(node, std::get<program::Gemm>(node.problem), tile, 6, true), "sm_90a");
 }
 
-// Wherever an element is in a tile, its sums are added in the same order: tiles may share elements (the last ones begin early), and the block
-// that stores one last must not decide its bits.
+// Wherever an element is in a tile, its sums are added in the same order: tiles may share elements (the last ones begin early), and the
+// block that stores one last must not decide its bits.
 TEST_F(CudaGemm, ElementsAreSummedAlike) {
   if (!KernelRunner::has_gpu()) GTEST_SKIP() << "no GPU";
   for (bool a : {false, true}) {

@@ -65,8 +65,8 @@ Tensor normed(const Tensor& x, const Tensor& scale, const Tensor& shift) {
   return ops::call1("batch_norm", {x, scale, shift, std::monostate{}, std::monostate{}, true, 0.1, 1e-5, false});
 }
 
-// Two convolutions, each with a batch norm, relu and silu, and all gradients. kernel: of both. Elements before the silu take any value: a relu
-// there would mask others wherever one of them is rounded otherwise, which changes its gradients by more than the sums do.
+// Two convolutions, each with a batch norm, relu and silu, and all gradients. kernel: of both. Elements before the silu take any value: a
+// relu there would mask others wherever one of them is rounded otherwise, which changes its gradients by more than the sums do.
 Case block(DType dtype, int64_t n, int64_t h, int64_t w, int64_t in, int64_t mid, int64_t out, int64_t kernel) {
   Case c;
   c.name = fmt::format("{} block {} x {} x {} x {} -> {} -> {}, {}x{}", name_of(dtype), n, h, w, in, mid, out, kernel, kernel);
