@@ -40,9 +40,12 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 def _share_gpu_memory() -> None:
     """From now on Toroid's segments of GPUs' memory are PyTorch's: counted by its statistics, and made room for by giving back its cache.
 
-    The functions are those that packages of AOTInductor call; without them (older versions) the driver is asked.
+    The functions are those that packages of AOTInductor call. Without them (older versions, builds for other GPUs) the driver is asked.
     """
-    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"))
+    try:
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"))
+    except OSError:
+        return
     names = [f"aoti_torch_cuda_caching_allocator_raw_{what}" for what in ("alloc", "delete")]
     if all(hasattr(library, name) for name in names):
         allocate, release = (ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names)
