@@ -86,9 +86,12 @@ class CudaGemm : public testing::Test {
 
   // Makes all lines of k elements the first one. apart: memory is [k, lines], else [lines, k].
   static void repeat_first(Memory& m, int64_t lines, int64_t k, bool apart) {
-    const auto place = [&](int64_t line, int64_t i) { return m.host.data() + (apart ? i * lines + line : line * k + i) * 2; };
+    const size_t size = size_of(m.dtype);
+    const auto place = [&](int64_t line, int64_t i) {
+      return m.host.data() + static_cast<size_t>(apart ? i * lines + line : line * k + i) * size;
+    };
     for (int64_t line = 1; line < lines; ++line)
-      for (int64_t i = 0; i < k; ++i) std::memcpy(place(line, i), place(0, i), 2);
+      for (int64_t i = 0; i < k; ++i) std::memcpy(place(line, i), place(0, i), size);
   }
 
   void run(const Problem& p, const KernelText& k, const std::string& cubin) {

@@ -34,13 +34,17 @@ std::unique_ptr<graph::Graph> graph_of(const Function& f, const Tensors& inputs)
   return std::move(tracer.finish(std::move(results)).graph);
 }
 
+// Elements that `draw` gives, one after the other.
+Tensor drawn(const std::vector<int64_t>& sizes, DType dtype, const std::function<double()>& draw) {
+  Tensor t = Tensor::empty(sizes, dtype);
+  for (int64_t i = 0; i < t.numel(); ++i) store_number(t.raw_data() + i * static_cast<int64_t>(size_of(dtype)), dtype, Number::of(draw()));
+  return t;
+}
+
 Tensor sample(const std::vector<int64_t>& sizes, DType dtype, unsigned seed, double mean = 0, double deviation = 1) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> value(mean - deviation, mean + deviation);
-  Tensor t = Tensor::empty(sizes, dtype);
-  for (int64_t i = 0; i < t.numel(); ++i)
-    store_number(t.raw_data() + i * static_cast<int64_t>(size_of(dtype)), dtype, Number::of(value(random)));
-  return t;
+  return drawn(sizes, dtype, [&] { return value(random); });
 }
 
 // Integers of a few sizes. What a first layer makes of them takes few values, so that a relu behind its norm masks the same ones where
@@ -48,10 +52,7 @@ Tensor sample(const std::vector<int64_t>& sizes, DType dtype, unsigned seed, dou
 Tensor integers(const std::vector<int64_t>& sizes, DType dtype, unsigned seed, int least, int largest) {
   std::mt19937 random(seed);
   std::uniform_int_distribution<int> value(least, largest);
-  Tensor t = Tensor::empty(sizes, dtype);
-  for (int64_t i = 0; i < t.numel(); ++i)
-    store_number(t.raw_data() + i * static_cast<int64_t>(size_of(dtype)), dtype, Number::of(static_cast<double>(value(random))));
-  return t;
+  return drawn(sizes, dtype, [&] { return static_cast<double>(value(random)); });
 }
 
 struct Case {
@@ -66,7 +67,8 @@ Tensor normed(const Tensor& x, const Tensor& scale, const Tensor& shift) {
 }
 
 // Two convolutions, each with a batch norm, relu and silu, and all gradients. kernel: of both. Elements before the silu take any value: a
-// relu there would mask others wherever one of them is rounded otherwise, which changes its gradients by more than the sums do.
+// relu there would mask others wherever one of them is rounded otherwise, which changes its gradients by more than the sums do. What weighs
+// the results has a mean, so that their sum does not cancel.
 Case block(DType dtype, int64_t n, int64_t h, int64_t w, int64_t in, int64_t mid, int64_t out, int64_t kernel) {
   Case c;
   c.name = fmt::format("{} block {} x {} x {} x {} -> {} -> {}, {}x{}", name_of(dtype), n, h, w, in, mid, out, kernel, kernel);

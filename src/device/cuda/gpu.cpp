@@ -122,7 +122,7 @@ class Gpu::Source final : public MemorySource {
 
  private:
   Runtime& runtime() const { return cuda::runtime(gpu_.index_); }
-  // Null: the driver. It is forgotten.
+  // The allocator that gave a segment, which is not remembered any longer; null: the driver.
   const SegmentAllocator* giver_of(void* p) {
     const std::lock_guard lock(mutex_);
     const auto at = givers_.find(p);
