@@ -30,7 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from torch.nn.functional import embedding_bag
 from toroid import _core
-from toroid.torch import _partition
+from toroid.torch import _backend, _partition
 from toroid.torch._nodes import move_numbers, translate_attention
 from toroid.torch._partition import Program, _culprit, op_name, refusal
 
@@ -299,6 +299,14 @@ class Graphs(Case):
 
 
 class Errors(Case):
+    def test_a_pytorch_that_shares_no_memory_of_gpus_is_told(self) -> None:
+        share = _backend._share_gpu_memory.__wrapped__
+        for found in (OSError("no such file"), [object()]):  # no library; one without the functions
+            with mock.patch("ctypes.CDLL", side_effect=found), mock.patch.object(_core, "set_segment_allocator") as taken:
+                with self.assertWarnsRegex(RuntimeWarning, "memory of its own on GPUs"):
+                    share()
+            taken.assert_not_called()
+
     def test_internal_ones_are_told(self) -> None:
         broken = mock.Mock(side_effect=_core.InternalError("node \"neg\": the house is on fire"))
         with mock.patch.object(_core, "Program", broken), self.assertWarnsRegex(RuntimeWarning, "the house is on fire"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,16 +41,16 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 def _share_gpu_memory() -> None:
     """From now on Toroid's segments of GPUs' memory are PyTorch's: counted by its statistics, and made room for by giving back its cache.
 
-    The functions are those that packages of AOTInductor call. Without them (older versions, builds for other GPUs) the driver is asked.
+    The functions are those that packages of AOTInductor call. A RuntimeWarning says where they are missing: then the driver is asked.
     """
+    names = [f"aoti_torch_cuda_caching_allocator_raw_{what}" for what in ("alloc", "delete")]
     try:
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cuda.so"))
-    except OSError:
-        return
-    names = [f"aoti_torch_cuda_caching_allocator_raw_{what}" for what in ("alloc", "delete")]
-    if all(hasattr(library, name) for name in names):
         allocate, release = (ctypes.cast(getattr(library, name), ctypes.c_void_p).value for name in names)
-        _core.set_segment_allocator(allocate, release)
+    except (OSError, AttributeError) as error:
+        warnings.warn(f"toroid has memory of its own on GPUs, which torch.cuda.memory_stats() does not count: {error}", RuntimeWarning)
+        return
+    _core.set_segment_allocator(allocate, release)
 
 
 def _compiler(kind: str, options: _core.ModelOptions) -> Callable[..., Any]:
@@ -128,7 +129,7 @@ def backend(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | N
     given = dict(options or {})
     freezing = given.pop("freezing", False)
     fields = {k: given.pop(k) for k in ("threads", "fusion", "templates") if k in given}
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized() and _core.cuda_device_count():
         _share_gpu_memory()
     _core.check_options(given)  # here, as what a part of a graph is refused for leaves it to PyTorch
     compiled_with = _core.ModelOptions(mode=mode or "default", freeze=freezing, options=given, **fields)
