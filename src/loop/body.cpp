@@ -144,6 +144,18 @@ Expr BodyBuilder::as_index(S value, int64_t lo, int64_t hi) {
   return value_symbol(i.id, lo, hi);
 }
 
+static int64_t divisor_in(const Expr& e) {
+  if (e.is_const()) return 0;
+  const sym::Node& n = *e.node();
+  if (n.kind == sym::Kind::FloorDiv) return n.args[1].maybe_constant().value_or(0);
+  int64_t found = 0;
+  for (auto& t : n.terms)
+    for (auto& f : t.factors) found = std::max(found, divisor_in(f));
+  return found;
+}
+
+int64_t summed_rows(const Statement& s) { return stores_sum(s) ? divisor_in(s.index) : 0; }
+
 bool uses_values(const Expr& index) {
   bool found = false;
   sym::for_each_symbol(index, [&](const Expr& s) { found = found || step_of_symbol(*s.node()) >= 0; });

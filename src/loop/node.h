@@ -51,8 +51,8 @@ enum class Step : uint8_t {
 // Scans: no Any and All; LogSumExp (log of the sum of exponentials) is theirs alone.
 enum class Reduction : uint8_t { Sum, Prod, Max, Min, ArgMax, ArgMin, Any, All, LogSumExp };
 std::string_view name_of(Reduction kind);
-// Add to Min: read-modify-write, for scatters. Sum, of templates alone: an element becomes the sum of what all points store there, and 0
-// where none does; what it held before does not count (see program::sums_place()).
+// Add to Min: read-modify-write, for scatters. Sum, of templates and of loops over rows: an element becomes the sum of what all points
+// store there, and 0 where none does; what it held before does not count (see program::sums_place()).
 enum class StoreMode : uint8_t { Set, Add, Mul, Max, Min, Sum };
 
 // One step of a body. Steps are numbered from 0; args refer to earlier steps. A step's index may use, besides the domain's variables
@@ -110,6 +110,8 @@ void for_each_use(const Statement& s, F&& f) {
 // Whether a store reads what it writes over.
 inline bool folds_into_memory(const Statement& s) { return s.step == Step::Store && s.mode != StoreMode::Set && s.mode != StoreMode::Sum; }
 inline bool stores_sum(const Statement& s) { return s.step == Step::Store && s.mode == StoreMode::Sum; }
+// How many neighbouring rows a store of sums adds up, by its index: what the number of the row is divided by. 0: it says nothing of that.
+int64_t summed_rows(const Statement& s);
 // Does an index depend on the values of steps?
 bool uses_values(const Expr& index);
 

@@ -20,7 +20,21 @@ bool Node::is_whole() const {
   return std::visit([]<class Kind>(const Kind&) { return !HasPoints<Kind> && !std::same_as<Kind, std::monostate>; }, problem);
 }
 
+static std::optional<SumsPlace> sums_place_of_loop(const Node& n) {
+  const auto& vars = n.domain.vars;
+  if (vars.size() != 2 || vars[0].reduction || !vars[1].reduction || !vars[0].extent().is_const() || !vars[1].extent().is_const())
+    return std::nullopt;
+  SumsPlace place;
+  place.summed = 0;
+  for (auto& s : n.body.steps) place.summed = std::max(place.summed, loop::summed_rows(s));
+  if (place.summed == 0) return std::nullopt;
+  place.rows = vars[0].extent().constant(), place.columns = vars[1].extent().constant(), place.column = 1;
+  place.index = sym::floor_div(vars[0].symbol, place.summed) * Expr(place.columns) + vars[1].symbol;
+  return place;
+}
+
 std::optional<SumsPlace> sums_place(const Node& n) {
+  if (n.is_loop()) return sums_place_of_loop(n);
   const auto* g = std::get_if<Gemm>(&n.problem);
   const bool is_convolution = std::holds_alternative<Convolution>(n.problem);
   if ((!g && !is_convolution) || n.domain.vars.size() != points_of(n)->size()) return std::nullopt;

@@ -312,7 +312,7 @@ void bodies_fit_problems(const Context& c) {
   });
 }
 
-// What templates leave of their columns.
+// What templates and loops over rows leave of their columns.
 void sums_have_their_place(const Context& c) {
   each_node(c, [&](const Node& n) {
     each_nest(n, [&](const loop::Domain&, const loop::Body& b) {

@@ -233,7 +233,7 @@ std::vector<std::string> sum_columns(Program& p, const target::Target& target, i
   std::vector<std::string> lines;
   program::Uses uses(p);
   for (size_t i = 0; i < p.nodes.size(); ++i) {
-    if (p.nodes[i].is_library() || p.nodes[i].producer) continue;
+    if (p.nodes[i].is_loop() || p.nodes[i].is_library() || p.nodes[i].producer) continue;
     const auto place = program::sums_place(p.nodes[i]);
     if (!place || place->rows < least_rows) continue;
     const std::vector<Statement> steps = p.nodes[i].body.steps;
