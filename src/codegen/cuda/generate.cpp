@@ -142,6 +142,9 @@ std::string cuda_pair_refusal(const program::Node& product, const device::cuda::
 
 std::string cuda_sums_refusal(const program::Node& node, const program::Program& p, const device::cuda::GpuInfo& gpu) {
   if (node.is_library()) return "a library computes it";
+  if (node.is_loop())
+    return cuda_row_sums_refusal(node.domain, node.body,
+                                 {.overlaps = gpu.is_hopper(), .constants = constants_read(node, p), .faults = faults_of(node, p)});
   program::Node alone = node;
   for (auto& s : alone.body.steps)
     if (loop::stores_sum(s)) s = {};

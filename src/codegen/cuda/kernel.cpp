@@ -10,7 +10,7 @@ KernelText text_of(const CudaPlan& plan) {
   const std::string body = CudaWriter(plan, arguments).kernel_body();
   KernelText k = arguments.kernel(name_kernel(plan.body), body, plan.block, plan.wide, plan.blocks, plan.overlaps);
   k.tasks = plan.grid;
-  k.shared_bytes = static_cast<int>(plan.kept_bytes);
+  k.shared_bytes = static_cast<int>(plan.kept_bytes + plan.shared_bytes);
   k.plan = to_string(plan);
   return k;
 }
@@ -58,7 +58,7 @@ std::vector<Form> cuda_loop_forms(const loop::Domain& d, const loop::Body& b, co
     how.refusal = [why = how.refusal](const CudaFlatTile& t) { return t.threads < 32 ? "threads is less than 32" : why(t); };
     return {make_form("loop_flat", "", how)};
   }
-  if (rule.shape == CudaPlan::Shape::Rows) {
+  if (rule.shape == CudaPlan::Shape::Rows && rule.block_rows == 0) {
     std::function<CudaPlan(const CudaRowsTile*)> plan = [=, &d, &b](const CudaRowsTile* t) {
       CudaLoopTarget own = target;
       if (t) own.rows = *t;

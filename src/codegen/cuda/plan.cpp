@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "codegen/cuda/plan_passes.h"
+#include "codegen/cuda/row_sums.h"
 #include "codegen/cuda/vectors.h"
 #include "codegen/simplify.h"
 
@@ -452,7 +453,10 @@ CudaPlan make_row_plan(const loop::Nest& nest, size_t outer, int threads) {
   return p;
 }
 
-CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target) {
+namespace {
+
+// A loop's plan as far as its shape and its vectors.
+CudaPlan shaped(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target) {
   CudaPlan p;
   p.domain = d;
   p.body = b;
@@ -460,6 +464,7 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLo
   p.overlaps =
       target.overlaps && std::none_of(read.begin(), read.end(), [&](int r) { return std::count(written.begin(), written.end(), r) > 0; });
   p.faults = target.faults;
+  take_row_sums(p);
   simplify(p.domain, p.body);
   p.varies = loop::varies_over_reduction(p.domain, p.body);
   p.pass = loop::pass_of(p.domain, p.body);
@@ -474,9 +479,27 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLo
     p.shape = fast >= 0 && p.domain.vars[static_cast<size_t>(fast)].reduction ? CudaPlan::Shape::Rows : CudaPlan::Shape::Columns;
   set_vector_var(p, fast);
   if (p.shape != CudaPlan::Shape::Columns) choose_vector(p, kMostVector);
-  if (p.shape == CudaPlan::Shape::Rows) choose_unaligned_vector(p);
+  if (p.shape == CudaPlan::Shape::Rows && p.block_rows == 0) choose_unaligned_vector(p);
   p.rows = loop::space_size(p.domain);
   p.wide = needs_wide(p);
+  return p;
+}
+
+}  // namespace
+
+std::string cuda_row_sums_refusal(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target) {
+  CudaPlan p = shaped(d, b, target);
+  return plan_row_sums(p, target);
+}
+
+CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target) {
+  CudaPlan p = shaped(d, b, target);
+  if (p.block_rows > 0) {
+    const std::string refusal = plan_row_sums(p, target);
+    TOROID_CHECK(refusal.empty(), "a loop that sums columns: {}", refusal);
+    return p;
+  }
+  const bool scans = std::any_of(p.body.steps.begin(), p.body.steps.end(), [](auto& s) { return s.step == Step::Scan; });
   if (p.shape == CudaPlan::Shape::Flat) plan_flat(p, target.flat);
   if (p.shape == CudaPlan::Shape::Rows) plan_rows(p, target.rows ? target.rows->threads : 0, target);
   if (p.shape == CudaPlan::Shape::Columns) plan_columns(p, scans);
@@ -494,6 +517,8 @@ std::string to_string(const CudaPlan& p) {
   if (!p.tiled.empty()) out += fmt::format(", {} loads through tiles of {}", p.tiled.size(), p.tile);
   if (p.unaligned) out += ", from the first that is aligned";
   if (p.splits > 1) out += fmt::format(", {} share rows", p.splits);
+  if (p.block_rows > 0) out += fmt::format(", {} rows a block, {} at once, whose columns are summed", p.block_rows, p.groups());
+  if (p.stages > 0) out += fmt::format(", {} loads by bulk copies in {} stages", p.streamed.size(), p.stages);
   if (!p.online.empty()) out += ", sums of exponentials with their maxima";
   if (!p.moments.empty()) out += ", squares with their means";
   if (p.repeats) out += fmt::format(", {} kept a thread{}", p.repeats, p.kept_bytes ? " in shared memory" : "");

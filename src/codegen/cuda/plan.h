@@ -66,6 +66,14 @@ struct CudaPlan {
   Expr rows = 1;        // points of the space variables; Flat and Columns: vectors of them
   Expr grid = 1;        // blocks
 
+  // Rows, where columns are summed (loop::StoreMode::Sum): rows that a block takes, so many groups of row_threads threads one after
+  // another; 0: other kernels. Stores of sums; loads whose rows come to shared memory by bulk copies, as many rows ahead as there are
+  // stages.
+  int64_t block_rows = 0;
+  std::vector<int> sums, streamed;
+  int stages = 0;
+  int64_t shared_bytes = 0;  // of dynamic shared memory, for both
+
   int blocks = 0;         // that a multiprocessor should hold at least: fewer registers each. 0: any number
   bool overlaps = false;  // with the kernel before, for whose end it waits
   int faults = -1;        // see CudaLoopTarget
@@ -93,6 +101,7 @@ struct CudaPlan {
   const loop::Moments* moments_squares(int k) const;  // whose squares
   // Whether step k is folded with another one, which holds its result.
   bool is_folded_with(int k) const { return online_sum(k) || moments_squares(k); }
+  int groups() const { return block / row_threads; }
   const Expr& extent(int var) const { return domain.vars[static_cast<size_t>(var)].extent(); }
 };
 
@@ -127,6 +136,8 @@ struct CudaLoopTarget {
   std::optional<CudaRowsTile> rows = {};
 };
 CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target);
+// Why a loop that stores sums of its rows' columns should not; empty when it should.
+std::string cuda_row_sums_refusal(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target);
 // For pieces of templates, whose domains stay as they are: vectors of up to `width` neighbours along the last variable of a body without
 // reductions; and a row that `threads` threads fold and store together, over all variables but the first `outer`.
 CudaPlan make_points_plan(const loop::Nest& nest, int width);

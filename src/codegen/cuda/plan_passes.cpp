@@ -29,12 +29,15 @@ class Sources {
   explicit Sources(const CudaPlan& p) : p_(p), known_(p.body.steps.size()) {}
 
   // Should the value itself be kept, or computed from others that are?
-  bool is_kept(int k) { return is_heavy(p_.step(k)) || registers_of(p_, k) < registers(behind_operands(k)); }
+  bool is_kept(int k) { return !is_streamed(k) && (is_heavy(p_.step(k)) || registers_of(p_, k) < registers(behind_operands(k))); }
 
  private:
+  // What shared memory has for all passes.
+  bool is_streamed(int k) const { return std::count(p_.streamed.begin(), p_.streamed.end(), k) > 0; }
+
   int64_t registers(const std::set<int>& values) const {
     int64_t sum = 0;
-    for (int k : values) sum += registers_of(p_, k);
+    for (int k : values) sum += is_streamed(k) ? 0 : registers_of(p_, k);
     return sum;
   }
 

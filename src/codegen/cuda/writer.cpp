@@ -160,7 +160,7 @@ std::string CudaWriter::kernel_body() {
   if (p_.shape == Shape::Flat)
     p_.tiled.empty() ? flat() : tiles();
   else
-    reduction();
+    p_.block_rows > 0 ? row_sums() : reduction();
   return take();
 }
 
@@ -291,7 +291,9 @@ void CudaWriter::emit_store(int k) {
   if (!guard.empty()) e_.open(fmt::format("if ({})", guard));
   const std::string value = e_.scalar(s.args[0]);
   const std::string at = loop::stores_sum(s) ? "" : fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index));
-  if (loop::stores_sum(s)) {
+  if (p_.block_rows > 0 && loop::stores_sum(s)) {
+    e_.line(fmt::format("c{}[j][{}] += {};", k, p_.vector > 1 ? "l" : "0", value));
+  } else if (loop::stores_sum(s)) {
     e_.line(fmt::format("{}[l] = {};", pointer(s.buffer, s.dtype), value));
   } else if (s.mode == StoreMode::Set) {
     e_.line(fmt::format("{}({}, {});", e_.function("store", s.dtype, false), at, value));
@@ -317,6 +319,8 @@ std::string CudaWriter::store_guard(const Statement& s) {
 
 bool CudaWriter::is_packed(int k) const { return p_.vector > 1 && std::count(p_.packs.begin(), p_.packs.end(), k) > 0; }
 
+bool CudaWriter::is_streamed(int k) const { return std::count(p_.streamed.begin(), p_.streamed.end(), k) > 0; }
+
 bool CudaWriter::is_around(int k) const { return std::count(p_.around.begin(), p_.around.end(), k) > 0; }
 
 void CudaWriter::load_packs(const std::vector<int>& steps) {
@@ -328,7 +332,8 @@ void CudaWriter::load_packs(const std::vector<int>& steps) {
       e_.line(fmt::format("{} x{};", type, k));
       continue;
     }
-    const std::string from = fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index)),
+    const std::string from = is_streamed(k) ? fmt::format("s{} + {}", k, vector_text_)
+                                            : fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index)),
                       load = is_around(k) ? fmt::format("load_around<{}, {}>({}, left)", memory_type(s.dtype), p_.vector, from)
                                           : fmt::format("load_pack<{}, {}>({})", memory_type(s.dtype), p_.vector, from),
                       taken = !is_around(k) ? "" : fmt::format(".{}({})", placed_by_vector(k) ? "pack_alike" : "pack", from);

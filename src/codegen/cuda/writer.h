@@ -59,6 +59,7 @@ class CudaArguments {
 std::string cuda_variable(size_t position);
 
 constexpr const char* kCudaUnroll = "#pragma unroll";
+constexpr const char* kCudaOneByOne = "#pragma unroll 1";
 
 // Parts of a body that can run before it, see CudaWriter::points().
 struct CudaEarly {
@@ -107,6 +108,7 @@ class CudaWriter {
   bool placed_by_vector(int k) const;
   void store_packs(const std::vector<int>& steps);
   bool is_packed(int k) const;
+  bool is_streamed(int k) const;
   bool is_around(int k) const;
   std::string element(DType t, const std::string& pack) const;
   bool is_kept(int k) const;
@@ -119,6 +121,12 @@ class CudaWriter {
   void cut_vector();
   void tiles();
   void reduction();
+  void row_sums();
+  void bring_rows();
+  void await_rows();
+  void fold_groups(const std::vector<int>& folded);
+  void store_sums(int k);
+  void store_rows();
   void passes();
   void uniform(int q);
   bool uniform_in_lane(int k) const;
@@ -130,6 +138,7 @@ class CudaWriter {
   void write_points(const CudaPass& pass, const std::vector<int>& folded);
   void write_edge(const CudaPass& pass, const std::vector<int>& folded, const std::vector<int>& online);
   void finish(int k);
+  void define_folded(int k);
   void share(const std::vector<int>& folded);
 
   std::string fold_name(int k) const { return fmt::format("Fold{}{}", name_, k); }
@@ -156,8 +165,9 @@ class CudaWriter {
   std::string guard_;        // of all stores
   std::string valid_;        // the same, for the whole of the kernel
   std::string block_ = "(idx)blockIdx.x";
-  bool at_edge_ = false;     // what is written takes one of the elements at the ends of an unaligned row
-  int64_t kept_before_ = 0;  // bytes of shared memory that kept values have so far
+  bool at_edge_ = false;        // what is written takes one of the elements at the ends of an unaligned row
+  bool folded_groups_ = false;  // of row_sums(): what a row's first fold is followed by has been written
+  int64_t kept_before_ = 0;     // bytes of shared memory that kept values have so far
   std::string folds_;
   std::vector<bool> rounded_;                   // steps whose values are rounded to halves before they are used otherwise
   std::set<int> declared_;                      // reductions and scans whose fold is in folds_

@@ -163,6 +163,11 @@ void CudaWriter::reduction() {
   decode(p_.space, "row");
   if (p_.unaligned) find_edges();
   passes();
+  store_rows();
+}
+
+// What a row has one of.
+void CudaWriter::store_rows() {
   guard_ += (guard_.empty() ? "" : " && ") + std::string("part == 0");
   std::vector<int> stores;
   for (size_t k = 0; k < p_.body.steps.size(); ++k)
@@ -238,6 +243,7 @@ void CudaWriter::write_pass(const CudaPass& pass) {
   for (int k : pass.steps)
     if (p_.step(k).step == Step::Scan) declare(k);
   walk(pass, folded);
+  if (p_.block_rows > 0) return fold_groups(folded);
   for (int k : folded) {
     if (p_.moments_sum(k)) e_.line(fmt::format("a{0}.points = (f32)points{0};", k));
     finish(k);
@@ -355,6 +361,10 @@ void CudaWriter::finish(int k) {
   else if (p_.row_threads > 1)
     e_.line(p_.shape == Shape::Columns ? fmt::format("fold_column<{1}, {2}, {3}>(a{0});", k, fold, p_.row_threads, p_.columns)
                                        : fmt::format("a{0} = fold_row<{1}, {2}>(a{0});", k, fold, p_.row_threads));
+  define_folded(k);
+}
+
+void CudaWriter::define_folded(int k) {
   e_.define(k, result(k), false);
   if (const OnlineSum* o = p_.online_max(k)) e_.define(o->sum, result(o->sum), false);
   if (const loop::Moments* m = p_.moments_sum(k)) e_.define(m->squares, result(m->squares), false);
