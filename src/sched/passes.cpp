@@ -11,6 +11,7 @@
 #include "sched/pieces.h"
 #include "sched/recompute.h"
 #include "sched/reuse.h"
+#include "sched/rows_and_columns.h"
 #include "sched/share.h"
 #include "sched/split.h"
 #include "sched/sum_columns.h"
@@ -61,6 +62,13 @@ bool run_recompute(program::Program& p, target::PassContext& context) {
 bool run_sum_columns(program::Program& p, target::PassContext& context) {
   const size_t before = p.buffers.size();
   const auto lines = sum_columns(p, context.target);
+  context.report.choices.insert(context.report.choices.end(), lines.begin(), lines.end());
+  return p.buffers.size() != before;
+}
+
+bool run_rows_and_columns(program::Program& p, target::PassContext& context) {
+  const size_t before = p.buffers.size();
+  const auto lines = rows_and_columns(p, context.target);
   context.report.choices.insert(context.report.choices.end(), lines.begin(), lines.end());
   return p.buffers.size() != before;
 }

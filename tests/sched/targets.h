@@ -10,7 +10,7 @@ namespace toroid::sched {
 
 // Whose answer is always the same.
 struct Answering : target::Target {
-  explicit Answering(std::string answer) : Target({}), answer_(std::move(answer)) {}
+  explicit Answering(std::string answer, int workers = 1) : Target({.workers = workers}), answer_(std::move(answer)) {}
   std::string producer_refusal(const program::Node&) const override { return answer_; }
   std::string pair_refusal(const program::Node&) const override { return answer_; }
   std::string sums_refusal(const program::Node&, const program::Program&) const override { return answer_; }

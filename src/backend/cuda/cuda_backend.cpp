@@ -116,6 +116,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kAbsorbProducers,
     sched::kPairProducts,
     sched::kSumColumns,
+    sched::kRowsAndColumns,
     sched::kBringProducts,
     sched::kOverlapProducts,
     sched::kWriteBack,

@@ -1,0 +1,186 @@
+// Gradients of norms, whose rows and columns one kernel folds on Hopper (sched/rows_and_columns.h): compared with separate kernels and with
+// f64 on a GPU; NVRTC compiles them anywhere.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "compile/model.h"
+#include "front/compile_model.h"
+#include "jit/nvrtc.h"
+#include "toroid/device.h"
+#include "toroid/error.h"
+#include "toroid/grad.h"
+#include "toroid/ops.h"
+#include "trace/tracer.h"
+
+namespace toroid::norms {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+using Function = std::function<Tensors(const Tensors&)>;
+
+std::unique_ptr<graph::Graph> graph_of(const Function& f, const Tensors& inputs) {
+  trace::Tracer tracer("traced", nullptr);
+  Tensors results;
+  {
+    Tensors stand_ins;
+    for (auto& t : inputs) stand_ins.push_back(tracer.argument(t, "input", {}));
+    trace::Tracer::Scope scope(&tracer);
+    results = f(stand_ins);
+  }
+  return std::move(tracer.finish(std::move(results)).graph);
+}
+
+Tensor sample(const std::vector<int64_t>& sizes, DType dtype, unsigned seed, double mean = 0, double deviation = 1) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> value(mean - deviation, mean + deviation);
+  Tensor t = Tensor::empty(sizes, dtype);
+  for (int64_t i = 0; i < t.numel(); ++i)
+    store_number(t.raw_data() + i * static_cast<int64_t>(size_of(dtype)), dtype, Number::of(value(random)));
+  return t;
+}
+
+enum class Norm { Layer, Rms, Residual, Bias, Saved };
+
+struct Case {
+  std::string name;
+  bool taken;  // whether one kernel folds rows and columns
+  Function function;
+  Tensors inputs;
+};
+
+// Gradients of a norm over the last dimension. Residual: of what is added to a tensor that a mask scales, all of whose gradients are
+// wanted; Bias: of a sum with a bias, whose gradient sums columns of the result; Saved: with the mean and the deviation of rows, sums of
+// columns first.
+Case gradients_of(Norm norm, DType dtype, int64_t rows, int64_t columns, bool taken) {
+  Case c;
+  constexpr const char* kNames[] = {"layer_norm", "rms_norm", "residual", "bias", "saved"};
+  c.name = fmt::format("{} {} of {} x {}", kNames[static_cast<int>(norm)], name_of(dtype), rows, columns);
+  c.taken = taken;
+  c.inputs = {sample({rows, columns}, dtype, 1, 0.25), sample({columns}, dtype, 2, 1, 0.5), sample({columns}, dtype, 3),
+              sample({rows, columns}, dtype, 4),       sample({rows, columns}, dtype, 5),   sample({rows, 1}, DType::F32, 6),
+              sample({rows, 1}, DType::F32, 7, 1, 0.5)};
+  if (norm == Norm::Saved) {
+    c.function = [](const Tensors& x) {
+      const DType given = x[0].dtype(), wide = x[5].dtype();
+      const Tensor dy = to(x[3], wide), normed = (to(x[0], wide) - x[5]) * x[6], scaled = dy * to(x[1], wide);
+      const Tensor scale = to(sum(dy * normed, {0}), given), shift = to(sum(dy, {0}), given);
+      return Tensors{scale, shift, to((scaled - mean(scaled, {-1}, true) - normed * mean(scaled * normed, {-1}, true)) * x[6], given)};
+    };
+    return c;
+  }
+  c.function = [norm, columns](const Tensors& x) {
+    const auto forward = [&](const Tensor& y) {
+      if (norm == Norm::Layer) return layer_norm(y, columns, x[1], x[2]);
+      if (norm == Norm::Rms) return rms_norm(y, columns, x[1], 1e-6);
+      if (norm == Norm::Bias) return layer_norm(y + x[2], columns, x[1], x[2]);
+      return layer_norm(y * x[4] + x[3], columns, x[1], x[2]);
+    };
+    Tensors by{x[0], x[1]};
+    if (norm != Norm::Rms) by.push_back(x[2]);
+    return vjp([&] { return Tensors{forward(x[0])}; }, by, Tensors{x[3]}).second;
+  };
+  return c;
+}
+
+std::vector<Case> cases(bool all) {
+  std::vector<Case> out;
+  for (Norm norm : {Norm::Layer, Norm::Rms, Norm::Residual, Norm::Bias, Norm::Saved})
+    for (DType dtype : {DType::BF16, DType::F16, DType::F32}) {
+      const auto add = [&](int64_t rows, int64_t columns, bool taken = true) {
+        out.push_back(gradients_of(norm, dtype, rows, columns, taken));
+      };
+      add(2113, 1024);
+      if (!all && dtype != DType::BF16) continue;
+      add(1057, dtype == DType::F32 ? 4096 : 8192);
+      if (!all) continue;
+      add(1056, 768);
+      add(4099, 776);
+      add(1061, 770);
+      add(5003, 256);
+      add(1200, 3000);
+      add(1, 1024, false);
+      add(130, 1024, false);
+      add(1100, 771, dtype == DType::F32);
+    }
+  return out;
+}
+
+using Options = std::map<std::string, std::string>;
+const Options kTogether, kApart{{"disable_passes", "rows_and_columns"}};
+
+size_t together(const std::vector<std::string>& choices) {
+  return static_cast<size_t>(std::count_if(choices.begin(), choices.end(),
+                                           [](auto& line) { return line.find("columns are summed with rows") != std::string::npos; }));
+}
+
+double distance(const Tensor& got, const Tensor& want) {
+  const std::vector<double> x = got.to_vector(), y = want.to_vector();
+  double difference = x.size() == y.size() ? 0 : HUGE_VAL, size = 0;
+  for (size_t i = 0; i < y.size() && difference < HUGE_VAL; ++i) {
+    difference += std::isfinite(x[i]) ? (x[i] - y[i]) * (x[i] - y[i]) : HUGE_VAL;
+    size += y[i] * y[i];
+  }
+  return std::sqrt(difference / size);
+}
+
+TEST(GpuNorms, CompileForHopper) {
+  device::cuda::GpuInfo gpu;
+  for (auto& c : cases(false))
+    for (const char* architecture : {"sm_90a", "sm_80"}) {
+      SCOPED_TRACE(fmt::format("{} for {}", c.name, architecture));
+      gpu.architecture = architecture;
+      const auto count = [&](const Options& options) {
+        size_t kernels = 0;
+        for (auto& k :
+             compiler::kernels_of(graph_of(c.function, c.inputs), front::setup_of({.device = Device::cuda(), .options = options}), &gpu)) {
+          if (k.plan.find("whose columns are summed") == std::string::npos) continue;
+          ++kernels;
+          try {
+            jit::nvrtc_compile(k.source, gpu.architecture, k.name);
+          } catch (const EnvironmentError&) {
+            continue;  // no NVRTC
+          }
+        }
+        return kernels;
+      };
+      EXPECT_EQ(count(kTogether), 1u);
+      EXPECT_EQ(count(kApart), 0u);
+    }
+}
+
+TEST(GpuNorms, AreThoseOfSeparateKernels) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  for (auto& c : cases(true)) {
+    SCOPED_TRACE(c.name);
+    Tensors there;
+    for (auto& t : c.inputs) there.push_back(t.to(Device::cuda()));
+    const auto run = [&](const Options& options, bool taken) {
+      auto model = front::compile_model(graph_of(c.function, c.inputs), {.device = Device::cuda(), .freeze = false, .options = options});
+      EXPECT_EQ(together(model.report().schedule.choices) > 0, taken);
+      Tensors out, again;
+      for (auto& t : model.run(there)) out.push_back(t.to(Device::cpu()));
+      for (auto& t : model.run(there)) again.push_back(t.to(Device::cpu()));
+      for (size_t i = 0; i < out.size(); ++i)
+        EXPECT_EQ(distance(again[i], out[i]), 0) << "result " << i << " is another one in the second run";
+      return out;
+    };
+    const Tensors got = run(kTogether, c.taken), want = run(kApart, false);
+    Tensors wide, right;
+    for (auto& t : there) wide.push_back(t.to(DType::F64));
+    auto exact = front::compile_model(graph_of(c.function, wide), {.device = Device::cuda(), .freeze = false, .options = kApart});
+    for (auto& t : exact.run(wide)) right.push_back(t.to(Device::cpu()));
+    ASSERT_EQ(got.size(), want.size());
+    const DType dtype = c.inputs[0].dtype();
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_LE(distance(got[i], want[i]), dtype == DType::BF16 ? 4e-3 : dtype == DType::F16 ? 5e-4 : 2e-6) << "result " << i;
+      EXPECT_LE(distance(got[i], right[i]), 1.5 * distance(want[i], right[i]) + 1e-6) << "result " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace toroid::norms

@@ -1,0 +1,202 @@
+// Which loops over rows take over sums of columns, and that results stay the same but for the order of additions.
+#include "sched/rows_and_columns.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "program/interpret.h"
+#include "program/parse.h"
+#include "program/verify.h"
+#include "sched/targets.h"
+
+namespace toroid::sched::rows {
+namespace {
+
+using program::Program;
+
+// Four blocks of rows, the last of which is a part of one.
+constexpr int64_t kRows = 38, kColumns = 24, kWorkers = 4;
+
+std::string node(const char* name, int number, const std::string& head, const std::string& steps) {
+  return fmt::format("loops parts [{1}] # \"{0}\"\n{2} {{\n{3}}}\n", name, number, head, steps);
+}
+std::string over_rows(const std::string& steps, const std::string& head = fmt::format("loop (i0: {}, r i1: {})", kRows, kColumns)) {
+  return node("by_rows", 0, head, steps);
+}
+std::string over_columns(const std::string& steps, int number = 1,
+                         const std::string& head = fmt::format("loop (r i0: {}, i1: {})", kRows, kColumns)) {
+  return node("by_columns", number, head, steps);
+}
+
+// Each row of %0 less its mean, in %4; the sum of the row in %7.
+const std::string kRowsOf = fmt::format(
+    "v0: f32 = load %0 [{0}*i0 + i1]\nv1: f32 = reduce sum v0\nv2: f32 = const {0}\nv3: f32 = Div v1 v2\nv4: f32 = Sub v0 v3\n"
+    "v5: bf16 = Cast v4\nstore %4 [{0}*i0 + i1] v5\nstore %7 [i0] v1\n",
+    kColumns);
+const std::string kSum = fmt::format("v0: f32 = load %0 [{0}*i0 + i1]\nv1: f32 = reduce sum v0\nstore %5 [i1] v1\n", kColumns);
+// Of products with other memory, and with numbers of rows and columns.
+const std::string kGradients = fmt::format(
+    "v0: f32 = load %0 [{0}*i0 + i1]\nv1: bf16 = load %1 [{0}*i0 + i1]\nv2: f32 = Cast v1\nv3: f32 = load %7 [i0]\nv4: f32 = Sub v2 v3\n"
+    "v5: f32 = Mul v0 v4\nv6: f32 = reduce sum v5\nv7: f32 = reduce sum v0\nv8: f32 = load %2 [i1]\nv9: f32 = Mul v6 v8\n"
+    "store %5 [i1] v9\nstore %6 [i1] v7\n",
+    kColumns);
+const std::string kOfResult =
+    fmt::format("v0: bf16 = load %4 [{0}*i0 + i1]\nv1: f32 = Cast v0\nv2: f32 = reduce sum v1\nstore %6 [i1] v2\n", kColumns);
+// What is left of a gradient, beside sums of columns.
+const std::string kStores = fmt::format(
+    "v0: f32 = load %0 [{0}*i0 + i1]\nv1: f32 = load %7 [i0]\nv2: f32 = load %2 [i1]\nv3: f32 = Mul v0 v1\nv4: f32 = Mul v3 v2\n"
+    "v5: bf16 = Cast v4\nstore %4 [{0}*i0 + i1] v5\nv7: f32 = reduce sum v3\nstore %5 [i1] v7\n",
+    kColumns);
+
+std::string zeros(int buffer, int64_t count = kColumns) {
+  return node("zeros", 9, fmt::format("loop (i0: {})", count), fmt::format("v0: f32 = const 0\nstore %{} [i0] v0\n", buffer));
+}
+
+Program program_of(const std::string& nodes) {
+  const Program p = program::parse(fmt::format(
+      "program \"p\" {{\nbuffer %0 \"x\": f32[{2}] input\nbuffer %1 \"y\": bf16[{2}] input\nbuffer %2 \"w\": f32[{1}] input\n"
+      "buffer %3 \"n\": f32[{0}] input\nbuffer %4 \"z\": bf16[{2}] output\nbuffer %5 \"s\": f32[{1}] output\nbuffer %6 \"t\": f32[{1}] "
+      "output\nbuffer %7 \"u\": f32[{0}] temporary\nin %0 user \"x\": f32[{2}]\nin %1 user \"y\": bf16[{2}]\nin %2 user \"w\": f32[{1}]\n"
+      "in %3 user \"n\": f32[{0}]\nout %4: bf16[{2}]\nout %5: f32[{1}]\nout %6: f32[{1}]\n{3}}}\n",
+      kRows, kColumns, kRows * kColumns, nodes));
+  program::verify(p, program::Stage::Scheduled, "parse");
+  return p;
+}
+
+std::vector<std::vector<double>> results_of(const Program& p) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < 4; ++i) {
+    std::vector<double> values(static_cast<size_t>(p.buffers[i].numel.constant()));
+    for (size_t k = 0; k < values.size(); ++k) values[k] = static_cast<double>((k * (7 + 4 * i) + k / 5) % 31) / 8 - 1;
+    inputs.push_back(Tensor::of(values, std::vector{static_cast<int64_t>(values.size())}, p.buffers[i].dtype));
+  }
+  std::vector<std::vector<double>> out;
+  for (auto& t : program::interpret(p, inputs)) out.push_back(t.to_vector());
+  return out;
+}
+
+size_t sums_in(const Program& p) {
+  size_t count = 0;
+  for (auto& n : p.nodes) count += static_cast<size_t>(std::count_if(n.body.steps.begin(), n.body.steps.end(), loop::stores_sum));
+  return count;
+}
+
+const Answering kTakes("", kWorkers), kRefuses("it does not", kWorkers);
+
+struct Case {
+  const char* name;
+  size_t loops, sums;  // whose columns are summed with rows; how many sums of them there are
+  std::string nodes;
+};
+
+const Case kJoined[] = {
+    {"sums of what both read", 1, 1, zeros(6) + over_rows(kRowsOf) + over_columns(kSum)},
+    {"gradients", 1, 2, over_rows(kRowsOf) + over_columns(kGradients)},
+    {"of what the first one stores, rounded", 1, 1, zeros(5) + over_rows(kRowsOf) + over_columns(kOfResult)},
+    {"two loops, one of whose sums both have", 2, 2,
+     over_rows(kRowsOf) + over_columns(kGradients) +
+         over_columns(fmt::format("v0: f32 = load %0 [{0}*i0 + i1]\nv1: f32 = reduce sum v0\nv2: f32 = load %6 [i1]\nv3: f32 = Add v1 v2\n"
+                                  "store %6 [i1] v3\n",
+                                  kColumns),
+                      2)},
+    {"a store of each element", 1, 1,
+     zeros(6) + over_rows(fmt::format("v0: f32 = load %0 [{0}*i0 + i1]\nv1: f32 = reduce max v0\nstore %7 [i0] v1\n", kColumns)) +
+         over_columns(kStores)},
+    {"columns before rows", 1, 1, zeros(6) + over_columns(kSum) + over_rows(kRowsOf)},
+    {"rows in two variables", 1, 1,
+     zeros(6) +
+         over_rows(fmt::format("v0: f32 = load %0 [{1}*i0 + {0}*i2 + i1]\nv1: f32 = reduce sum v0\nv2: f32 = Sub v0 v1\nv3: bf16 = Cast "
+                               "v2\nstore %4 [{1}*i0 + {0}*i2 + i1] v3\n",
+                               kColumns, kRows / 2 * kColumns),
+                   fmt::format("loop (i0: 2, i2: {}, r i1: {})", kRows / 2, kColumns)) +
+         over_columns(kSum)},
+    {"loops in another order", 1, 1,
+     zeros(6) + over_rows(kRowsOf) + over_columns(kSum, 1, fmt::format("loop (i1: {}, r i0: {})", kColumns, kRows))},
+};
+
+TEST(RowsAndColumns, WhereTheyMeet) {
+  for (auto& c : kJoined) {
+    SCOPED_TRACE(c.name);
+    const Program given = program_of(c.nodes);
+    Program made = given;
+    EXPECT_EQ(rows_and_columns(made, kTakes, 1, 1).size(), c.loops);
+    EXPECT_EQ(sums_in(made), c.sums);
+    EXPECT_EQ(made.nodes.size(), given.nodes.size());
+    program::verify(made, program::Stage::Scheduled, "rows_and_columns");
+    const auto before = results_of(given), after = results_of(made);
+    EXPECT_EQ(before[0], after[0]);
+    for (size_t out : {1, 2})
+      for (size_t k = 0; k < before[out].size(); ++k)
+        EXPECT_NEAR(after[out][k], before[out][k], 2e-5 * (1 + std::abs(before[out][k]))) << "output " << out << ", column " << k;
+    const std::string text = program::to_string(made);
+    EXPECT_EQ(program::to_string(program::parse(text)), text);
+  }
+}
+
+TEST(RowsAndColumns, NumbersOfRowsStayInRegisters) {
+  Program made = program_of(over_rows(kRowsOf) + over_columns(kGradients));
+  EXPECT_EQ(rows_and_columns(made, kTakes, 1, 1).size(), 1u);
+  for (auto& n : made.nodes)
+    for (int b : program::writes(n)) EXPECT_NE(b, 7) << "which nobody reads any more";
+}
+
+const Case kApart[] = {
+    {"a maximum of columns", 0, 0,
+     zeros(6) + over_rows(kRowsOf) +
+         over_columns(fmt::format("v0: f32 = load %0 [{0}*i0 + i1]\nv1: f32 = reduce max v0\nstore %5 [i1] v1\n", kColumns))},
+    {"distances from a mean of columns", 0, 0,
+     zeros(6) + over_rows(kRowsOf) +
+         over_columns(fmt::format("v0: f32 = load %0 [{0}*i0 + i1]\nv1: f32 = reduce sum v0\nv2: f32 = Sub v0 v1\nv3: f32 = Mul v2 v2\n"
+                                  "v4: f32 = reduce sum v3\nstore %5 [i1] v4\n",
+                                  kColumns))},
+    {"other memory alone", 0, 0,
+     zeros(6) + over_rows(kRowsOf) +
+         over_columns(
+             fmt::format("v0: bf16 = load %1 [{0}*i0 + i1]\nv1: f32 = Cast v0\nv2: f32 = reduce sum v1\nstore %5 [i1] v2\n", kColumns))},
+    {"other elements", 0, 0,
+     zeros(6) + over_rows(kRowsOf) +
+         over_columns(fmt::format("v0: f32 = load %0 [{0}*i1 + i0]\nv1: f32 = reduce sum v0\nstore %5 [i1] v1\n", kRows))},
+    {"what both read is written between them", 0, 0, zeros(6) + over_rows(kRowsOf) + zeros(0, kRows* kColumns) + over_columns(kSum)},
+    {"what the second reads is written between them", 0, 0, over_rows(kRowsOf) + zeros(2) + zeros(7, kRows) + over_columns(kGradients)},
+    {"what columns before rows are for is read between them", 0, 0,
+     zeros(6) + over_columns(kSum) +
+         node("reader", 3, fmt::format("loop (i0: {})", kColumns), "v0: f32 = load %5 [i0]\nstore %6 [i0] v0\n") + over_rows(kRowsOf)},
+    {"old contents, which rows write over later", 0, 0,
+     zeros(5) + node("ones", 3, fmt::format("loop (i0: {})", kRows* kColumns), "v0: bf16 = const 1\nstore %4 [i0] v0\n") +
+         over_columns(kOfResult) + over_rows(kRowsOf)},
+};
+
+TEST(RowsAndColumns, WhereTheyDoNot) {
+  for (auto& c : kApart) {
+    SCOPED_TRACE(c.name);
+    const Program given = program_of(c.nodes);
+    Program made = given;
+    EXPECT_TRUE(rows_and_columns(made, kTakes, 1, 1).empty());
+    EXPECT_EQ(program::to_string(made), program::to_string(given));
+  }
+}
+
+TEST(RowsAndColumns, WhereItIsWorthIt) {
+  const Program given = program_of(zeros(6) + over_rows(kRowsOf) + over_columns(kSum));
+  const int64_t bytes = kRows * kColumns * static_cast<int64_t>(sizeof(float));
+  const auto lines_of = [&](const target::Target& target, int64_t least_bytes, int64_t least_rows) {
+    Program made = given;
+    const auto lines = rows_and_columns(made, target, least_bytes, least_rows);
+    if (lines.empty() || &target == &kRefuses) {
+      EXPECT_EQ(program::to_string(made), program::to_string(given));
+    }
+    return lines;
+  };
+  EXPECT_EQ(lines_of(kTakes, bytes, kRows / kWorkers).size(), 1u);
+  EXPECT_EQ(lines_of(kTakes, bytes + 1, 1).size(), 0u);
+  EXPECT_EQ(lines_of(kTakes, 1, kRows / kWorkers + 1).size(), 0u);
+  const auto refused = lines_of(kRefuses, 1, 1);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0], "by_rows for by_columns: columns are not summed with rows, as it does not");
+}
+
+}  // namespace
+}  // namespace toroid::sched::rows
