@@ -144,17 +144,17 @@ Expr BodyBuilder::as_index(S value, int64_t lo, int64_t hi) {
   return value_symbol(i.id, lo, hi);
 }
 
-static int64_t divisor_in(const Expr& e) {
+static int64_t modulus_in(const Expr& e) {
   if (e.is_const()) return 0;
   const sym::Node& n = *e.node();
-  if (n.kind == sym::Kind::FloorDiv) return n.args[1].maybe_constant().value_or(0);
+  if (n.kind == sym::Kind::Mod) return n.args[1].maybe_constant().value_or(0);
   int64_t found = 0;
   for (auto& t : n.terms)
-    for (auto& f : t.factors) found = std::max(found, divisor_in(f));
+    for (auto& f : t.factors) found = std::max(found, modulus_in(f));
   return found;
 }
 
-int64_t summed_rows(const Statement& s) { return stores_sum(s) ? divisor_in(s.index) : 0; }
+int64_t sums_of_column(const Statement& s) { return stores_sum(s) ? modulus_in(s.index) : 0; }
 
 bool uses_values(const Expr& index) {
   bool found = false;

@@ -110,8 +110,8 @@ void for_each_use(const Statement& s, F&& f) {
 // Whether a store reads what it writes over.
 inline bool folds_into_memory(const Statement& s) { return s.step == Step::Store && s.mode != StoreMode::Set && s.mode != StoreMode::Sum; }
 inline bool stores_sum(const Statement& s) { return s.step == Step::Store && s.mode == StoreMode::Sum; }
-// How many neighbouring rows a store of sums adds up, by its index: what the number of the row is divided by. 0: it says nothing of that.
-int64_t summed_rows(const Statement& s);
+// How many sums of each column a store of a loop over rows leaves, by its index: row r is in sum r mod that. 0: it says nothing of that.
+int64_t sums_of_column(const Statement& s);
 // Does an index depend on the values of steps?
 bool uses_values(const Expr& index);
 

@@ -25,11 +25,10 @@ static std::optional<SumsPlace> sums_place_of_loop(const Node& n) {
   if (vars.size() != 2 || vars[0].reduction || !vars[1].reduction || !vars[0].extent().is_const() || !vars[1].extent().is_const())
     return std::nullopt;
   SumsPlace place;
-  place.summed = 0;
-  for (auto& s : n.body.steps) place.summed = std::max(place.summed, loop::summed_rows(s));
-  if (place.summed == 0) return std::nullopt;
+  for (auto& s : n.body.steps) place.sums = std::max(place.sums, loop::sums_of_column(s));
+  if (place.sums == 0) return std::nullopt;
   place.rows = vars[0].extent().constant(), place.columns = vars[1].extent().constant(), place.column = 1;
-  place.index = sym::floor_div(vars[0].symbol, place.summed) * Expr(place.columns) + vars[1].symbol;
+  place.index = sym::mod(vars[0].symbol, place.sums) * Expr(place.columns) + vars[1].symbol;
   return place;
 }
 
@@ -53,6 +52,7 @@ std::optional<SumsPlace> sums_place(const Node& n) {
       place.rows *= extent.constant();
     }
   }
+  place.sums = (place.rows + kSummedRows - 1) / kSummedRows;
   place.index = sym::floor_div(row, kSummedRows) * Expr(place.columns) + n.domain.vars[static_cast<size_t>(place.column)].symbol;
   return place;
 }

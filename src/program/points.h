@@ -16,15 +16,15 @@ std::optional<std::vector<Expr>> points_of(const Node& n);
 
 // Rows of points of a template that StoreMode::Sum adds up: as many as a warpgroup multiplies at once.
 inline constexpr int64_t kSummedRows = 64;
-// Where a node may store sums (StoreMode::Sum): at the block of rows that a point's row is in, and its column. Columns are those of a
-// product without batches, or the channels of a convolution, whose rows are pixels; of a loop that stores sums, which has a variable of
-// rows and then one of a reduction over columns. nullopt: there are no such points, or their number is not known.
+// Where a node may store sums (StoreMode::Sum): at the sum that a point's row is in, and its column. Columns are those of a product without
+// batches, or the channels of a convolution, whose rows are pixels, and whose sums are those of neighbouring rows; or of a loop that stores
+// sums, which has a variable of rows, dealt out to its sums one by one, and then one of a reduction over columns. nullopt: there are no such
+// points, or their number is not known.
 struct SumsPlace {
   Expr index;
   int64_t rows = 0, columns = 0;
-  int column = 0;                // the number of the columns' variable
-  int64_t summed = kSummedRows;  // rows of a block
-  int64_t blocks() const { return (rows + summed - 1) / summed; }
+  int64_t sums = 0;  // of each column
+  int column = 0;    // the number of the columns' variable
 };
 std::optional<SumsPlace> sums_place(const Node& n);
 

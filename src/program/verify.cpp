@@ -324,8 +324,8 @@ void sums_have_their_place(const Context& c) {
         TOROID_USER_CHECK(s.index == place->index, "sums of columns are stored at [{}] in place of [{}]", sym::to_string(s.index),
                           sym::to_string(place->index));
         const loop::Buffer& buffer = c.buffer(s.buffer, "what sums are stored to");
-        TOROID_USER_CHECK(buffer.numel == Expr(place->blocks() * place->columns), "%{} has {} elements for {} sums", s.buffer,
-                          sym::to_string(buffer.numel), place->blocks() * place->columns);
+        TOROID_USER_CHECK(buffer.numel == Expr(place->sums * place->columns), "%{} has {} elements for {} sums", s.buffer,
+                          sym::to_string(buffer.numel), place->sums * place->columns);
         const auto others = std::count_if(b.steps.begin(), b.steps.end(), [&](auto& other) { return other.buffer == s.buffer; });
         TOROID_USER_CHECK(others == 1, "%{} has sums of columns and something else", s.buffer);
       }

@@ -52,14 +52,14 @@ std::optional<Node> flattened(const Node& n) {
 // Takes over what a loop computes that folds the columns of what another one folds the rows of.
 class Joint {
  public:
-  Joint(Program& p, const program::Uses& uses, size_t by_rows, size_t by_columns, Node rows, int64_t block_rows)
+  Joint(Program& p, const program::Uses& uses, size_t by_rows, size_t by_columns, Node rows, int64_t parts)
       : p_(p),
         uses_(uses),
         by_rows_(by_rows),
         by_columns_(by_columns),
         reader_(p.nodes[by_columns]),
         node_(std::move(rows)),
-        block_rows_(block_rows) {}
+        parts_(parts) {}
 
   // The two nodes as they are then, in their order; nothing where they do not meet at each point.
   std::optional<std::pair<Node, Node>> run() {
@@ -202,21 +202,19 @@ class Joint {
   int sum_of(int value) {
     for (auto& s : node_.body.steps)
       if (loop::stores_sum(s) && s.args[0] == value) return s.buffer;
-    const int buffer = p_.new_buffer("sums", DType::F32, blocks() * columns(), loop::BufferKind::Temporary);
-    builder_.store(buffer, DType::F32, sym::floor_div(row().symbol, block_rows_) * Expr(columns()) + column().symbol,
+    const int buffer = p_.new_buffer("sums", DType::F32, parts_ * columns(), loop::BufferKind::Temporary);
+    builder_.store(buffer, DType::F32, sym::mod(row().symbol, parts_) * Expr(columns()) + column().symbol,
                    {&builder_, value, DType::F32}, loop::StoreMode::Sum);
     return buffer;
   }
-
-  int64_t blocks() const { return (rows() + block_rows_ - 1) / block_rows_; }
 
   // The loop over columns, over sums in place of rows.
   Node rest() const {
     Node out = reader_;
     out.domain.vars.clear();
     out.body.steps.clear();
-    const Expr block = sym::loop_symbol("block", blocks());
-    out.domain.vars.push_back({block, true});
+    const Expr part = sym::loop_symbol("part", parts_);
+    out.domain.vars.push_back({part, true});
     for (auto& v : reader_.domain.vars)
       if (!v.reduction) out.domain.vars.push_back(v);
     loop::BodyBuilder builder(out.body);
@@ -224,8 +222,8 @@ class Joint {
     for (size_t k = 0; k < to.size(); ++k) {
       const Statement& s = reader_.body.steps[k];
       if (s.step == Step::Reduce) {
-        const S part = builder.load(sums_.at(static_cast<int>(k)), DType::F32, block * Expr(columns()) + column_->symbol);
-        to[k] = builder.reduce(loop::Reduction::Sum, part).id;
+        const S sum = builder.load(sums_.at(static_cast<int>(k)), DType::F32, part * Expr(columns()) + column_->symbol);
+        to[k] = builder.reduce(loop::Reduction::Sum, sum).id;
       } else if (!varies_[k]) {
         out.body.steps.push_back(loop::renumbered(s, to));
         to[k] = static_cast<int>(out.body.steps.size()) - 1;
@@ -240,7 +238,7 @@ class Joint {
   const size_t by_rows_, by_columns_;
   const Node reader_;
   Node node_;
-  const int64_t block_rows_;
+  const int64_t parts_;  // sums of each column
   loop::BodyBuilder builder_{node_.body};
   VarMap map_;                       // the second loop's variables at the first one's points
   std::optional<loop::Var> column_;  // of the second loop
@@ -282,7 +280,7 @@ std::optional<size_t> join_one(Program& p, program::Uses& uses, size_t i, const 
   for (const size_t j : others) {
     if (j == i || !folds(p.nodes[j]) || !program::may_join(p, p.nodes[i], p.nodes[j])) continue;
     const size_t buffers = p.buffers.size(), first = std::min(i, j), second = std::max(i, j);
-    Joint joint(p, uses, i, j, *rows, (count + workers - 1) / workers);
+    Joint joint(p, uses, i, j, *rows, workers);
     const auto nodes = joint.run();
     if (!nodes || joint.shared_bytes() < limits.least_bytes) {
       p.buffers.resize(buffers);

@@ -154,7 +154,7 @@ class Sums {
     for (auto& s : node_.body.steps)
       if (loop::stores_sum(s) && s.args[0] == value) return s.buffer;
     const int buffer = p_.new_buffer("sums_" + p_.buffers[static_cast<size_t>(store_.buffer)].name, DType::F32,
-                                     place_.blocks() * place_.columns, loop::BufferKind::Temporary);
+                                     place_.sums * place_.columns, loop::BufferKind::Temporary);
     builder_.store(buffer, DType::F32, place_.index, {&builder_, value, DType::F32}, loop::StoreMode::Sum);
     return buffer;
   }
@@ -164,7 +164,7 @@ class Sums {
     Node out = reader_;
     out.domain.vars.clear();
     out.body.steps.clear();
-    const Expr block = sym::loop_symbol("block", place_.blocks());
+    const Expr block = sym::loop_symbol("block", place_.sums);
     out.domain.vars.push_back({block, true});
     for (auto& v : reader_.domain.vars)
       if (!v.reduction) out.domain.vars.push_back(v);

@@ -58,7 +58,7 @@ std::vector<Form> cuda_loop_forms(const loop::Domain& d, const loop::Body& b, co
     how.refusal = [why = how.refusal](const CudaFlatTile& t) { return t.threads < 32 ? "threads is less than 32" : why(t); };
     return {make_form("loop_flat", "", how)};
   }
-  if (rule.shape == CudaPlan::Shape::Rows && rule.block_rows == 0) {
+  if (rule.shape == CudaPlan::Shape::Rows && rule.row_blocks == 0) {
     std::function<CudaPlan(const CudaRowsTile*)> plan = [=, &d, &b](const CudaRowsTile* t) {
       CudaLoopTarget own = target;
       if (t) own.rows = *t;

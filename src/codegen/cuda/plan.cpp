@@ -84,7 +84,7 @@ int64_t kept_registers(const CudaPlan& p) {
 
 // Whether `threads` threads, in blocks of so many that their registers suffice, can keep a row from pass to pass: then they do.
 bool keep_row(CudaPlan& p, int64_t vectors, int threads, int64_t registers) {
-  plan_passes(p, true);
+  plan_passes(p, Keep::Costly);
   p.repeats = (vectors + threads - 1) / threads;
   if (kept_registers(p) > registers || p.repeats > kKept) {
     p.repeats = 0;
@@ -124,10 +124,10 @@ void choose_early(CudaPlan& p, const CudaLoopTarget& target) {
     }
     if (now.empty()) now.insert(pass.steps.begin(), pass.steps.end());
   }
-  plan_passes(p, true);
+  plan_passes(p, Keep::Costly);
   while (kept_registers(p) > registers_beside(p, blocks) && !(p.early.empty() && p.early_constants.empty())) {
     (p.early.empty() ? p.early_constants : p.early).pop_back();
-    plan_passes(p, true);
+    plan_passes(p, Keep::Costly);
   }
 }
 
@@ -173,12 +173,12 @@ void plan_rows(CudaPlan& p, int threads, const CudaLoopTarget& target) {
   if (is_long) {  // can it be walked once as it comes?
     const CudaPlan kept = p;
     find_online(p);
-    plan_passes(p, false);
+    plan_passes(p, Keep::Nothing);
     p.repeats = 0;
     if (!has_one_pass(p) && kept.repeats > 0) p = kept;
   }
   if (p.repeats == 0 && threads == 0) p.row_threads = std::min(p.row_threads, kLongBlock);
-  plan_passes(p, p.repeats > 0);
+  plan_passes(p, p.repeats > 0 ? Keep::Costly : Keep::Nothing);
   p.block = std::max(p.row_threads, p.row_threads > kWarp ? 1 : kBlock);
   const int64_t rows = p.rows.maybe_constant().value_or(kResident);
   while (p.block > std::max(kWarp, p.row_threads) && rows * p.row_threads < 2 * kProcessors * p.block) p.block /= 2;
@@ -215,7 +215,7 @@ bool rows_are_short(const CudaPlan& p, const Expr& row) {
 
 void plan_columns(CudaPlan& p, bool scans) {
   find_online(p);
-  plan_passes(p, false);
+  plan_passes(p, Keep::Nothing);
   const Expr points = p.rows, row = loop::reduction_size(p.domain);
   const bool splits = has_one_pass(p) && !scans;
   for (int64_t most = scans ? 1 : splits ? kFoldedVector : kMostVector;; most /= 2) {
@@ -479,7 +479,7 @@ CudaPlan shaped(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget
     p.shape = fast >= 0 && p.domain.vars[static_cast<size_t>(fast)].reduction ? CudaPlan::Shape::Rows : CudaPlan::Shape::Columns;
   set_vector_var(p, fast);
   if (p.shape != CudaPlan::Shape::Columns) choose_vector(p, kMostVector);
-  if (p.shape == CudaPlan::Shape::Rows && p.block_rows == 0) choose_unaligned_vector(p);
+  if (p.shape == CudaPlan::Shape::Rows && p.row_blocks == 0) choose_unaligned_vector(p);
   p.rows = loop::space_size(p.domain);
   p.wide = needs_wide(p);
   return p;
@@ -494,7 +494,7 @@ std::string cuda_row_sums_refusal(const loop::Domain& d, const loop::Body& b, co
 
 CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target) {
   CudaPlan p = shaped(d, b, target);
-  if (p.block_rows > 0) {
+  if (p.row_blocks > 0) {
     const std::string refusal = plan_row_sums(p, target);
     TOROID_CHECK(refusal.empty(), "a loop that sums columns: {}", refusal);
     return p;
@@ -517,8 +517,8 @@ std::string to_string(const CudaPlan& p) {
   if (!p.tiled.empty()) out += fmt::format(", {} loads through tiles of {}", p.tiled.size(), p.tile);
   if (p.unaligned) out += ", from the first that is aligned";
   if (p.splits > 1) out += fmt::format(", {} share rows", p.splits);
-  if (p.block_rows > 0) out += fmt::format(", {} rows a block, {} at once, whose columns are summed", p.block_rows, p.groups());
-  if (p.stages > 0) out += fmt::format(", {} loads by bulk copies in {} stages", p.streamed.size(), p.stages);
+  if (p.row_blocks > 0) out += fmt::format(", by {} blocks, {} at once in each, whose columns are summed", p.row_blocks, p.groups());
+  if (p.stages > 0) out += fmt::format(", {} loads copied ahead in {} stages", p.streamed.size() + p.numbers.size(), p.stages);
   if (!p.online.empty()) out += ", sums of exponentials with their maxima";
   if (!p.moments.empty()) out += ", squares with their means";
   if (p.repeats) out += fmt::format(", {} kept a thread{}", p.repeats, p.kept_bytes ? " in shared memory" : "");

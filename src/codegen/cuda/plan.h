@@ -66,11 +66,11 @@ struct CudaPlan {
   Expr rows = 1;        // points of the space variables; Flat and Columns: vectors of them
   Expr grid = 1;        // blocks
 
-  // Rows, where columns are summed (loop::StoreMode::Sum): rows that a block takes, so many groups of row_threads threads one after
-  // another; 0: other kernels. Stores of sums; loads whose rows come to shared memory by bulk copies, as many rows ahead as there are
-  // stages.
-  int64_t block_rows = 0;
-  std::vector<int> sums, streamed;
+  // Rows, where columns are summed (loop::StoreMode::Sum): blocks that take rows in turn, groups of row_threads threads one each; 0: other
+  // kernels. Stores of sums; loads that come to shared memory by copies that no thread waits for, as many rows ahead as there are stages:
+  // whole rows, and what a row has one of.
+  int64_t row_blocks = 0;
+  std::vector<int> sums, streamed, numbers;
   int stages = 0;
   int64_t shared_bytes = 0;  // of dynamic shared memory, for both
 

@@ -100,7 +100,7 @@ void find_online(CudaPlan& p) {
   p.pass = loop::pass_of(p.body, with);
 }
 
-void plan_passes(CudaPlan& p, bool keep) {
+void plan_passes(CudaPlan& p, Keep keep) {
   p.keeps.clear();
   assign_work(p.passes, p.body, p.pass, p.varies);
   Sources sources(p);
@@ -111,7 +111,7 @@ void plan_passes(CudaPlan& p, bool keep) {
     std::vector<int> work;
     auto need = [&](int k) {
       if (!p.varies[static_cast<size_t>(k)] || p.step(k).step == Step::Reduce || steps.count(k) || reads.count(k)) return;
-      if (keep && computed.count(k) && sources.is_kept(k)) {
+      if (keep != Keep::Nothing && computed.count(k) && (keep == Keep::All || sources.is_kept(k))) {
         reads.insert(k);
         kept.insert(k);
       } else {

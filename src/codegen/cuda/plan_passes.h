@@ -13,8 +13,9 @@ int64_t registers_of(const CudaPlan& p, int k);
 void find_powers(CudaPlan& p);
 // In which pass steps are computed when sums of exponentials are folded together with their maxima, and squares with their means.
 void find_online(CudaPlan& p);
-// What each pass computes, and what it takes from those before; with `keep`, values that are costly to compute again are kept.
-void plan_passes(CudaPlan& p, bool keep);
+// What each pass computes, and what it takes from those before: nothing, values that are costly to compute again, or all that it needs.
+enum class Keep : uint8_t { Nothing, Costly, All };
+void plan_passes(CudaPlan& p, Keep keep);
 bool has_one_pass(const CudaPlan& p);
 
 }  // namespace toroid::codegen

@@ -160,7 +160,7 @@ std::string CudaWriter::kernel_body() {
   if (p_.shape == Shape::Flat)
     p_.tiled.empty() ? flat() : tiles();
   else
-    p_.block_rows > 0 ? row_sums() : reduction();
+    p_.row_blocks > 0 ? row_sums() : reduction();
   return take();
 }
 
@@ -291,7 +291,7 @@ void CudaWriter::emit_store(int k) {
   if (!guard.empty()) e_.open(fmt::format("if ({})", guard));
   const std::string value = e_.scalar(s.args[0]);
   const std::string at = loop::stores_sum(s) ? "" : fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index));
-  if (p_.block_rows > 0 && loop::stores_sum(s)) {
+  if (p_.row_blocks > 0 && loop::stores_sum(s)) {
     e_.line(fmt::format("c{}[j][{}] += {};", k, p_.vector > 1 ? "l" : "0", value));
   } else if (loop::stores_sum(s)) {
     e_.line(fmt::format("{}[l] = {};", pointer(s.buffer, s.dtype), value));

@@ -243,7 +243,7 @@ void CudaWriter::write_pass(const CudaPass& pass) {
   for (int k : pass.steps)
     if (p_.step(k).step == Step::Scan) declare(k);
   walk(pass, folded);
-  if (p_.block_rows > 0) return fold_groups(folded);
+  if (p_.row_blocks > 0) return fold_groups(folded);
   for (int k : folded) {
     if (p_.moments_sum(k)) e_.line(fmt::format("a{0}.points = (f32)points{0};", k));
     finish(k);

@@ -24,12 +24,12 @@ void CudaWriter::row_sums() {
   load(p_.early_constants);
   wait();
   load(p_.early);
-  e_.line(fmt::format("const idx begin = (idx)blockIdx.x * {0}, end = begin + {0} < {1} ? begin + {0} : {1};", p_.block_rows, rows));
+  e_.line(fmt::format("const idx first = (idx)blockIdx.x{}, hop = {}, rows = {};",
+                      groups > 1 ? fmt::format(" + group * {}", p_.row_blocks) : "", p_.row_blocks * groups, rows));
   bring_rows();
   e_.line("int turn = 0;");
-  const std::string next = groups == 1 ? "++row" : fmt::format("row += {}", groups);
   e_.line(kCudaOneByOne);
-  e_.open(fmt::format("for (idx row = begin + group; row < end; {})", next));
+  e_.open("for (idx row = first; row < rows; row += hop)");
   decode(p_.space, "row");
   await_rows();
   for (size_t q = 0; q < p_.passes.size(); ++q) {
@@ -53,6 +53,10 @@ void CudaWriter::bring_rows() {
   e_.line(fmt::format("__shared__ u64 arrived_rows[{}];", p_.groups() * p_.stages));
   e_.line(fmt::format("u64* const arrived = arrived_rows + group * {};", p_.stages));
   e_.line(fmt::format("u8* const stages = (u8*)shared_rows + group * {};", p_.stages * bytes));
+  if (!p_.numbers.empty()) {
+    e_.line(fmt::format("__shared__ u64 all_numbers[{}];", static_cast<size_t>(p_.groups() * p_.stages) * p_.numbers.size()));
+    e_.line(fmt::format("u64* const numbers = all_numbers + group * {};", static_cast<size_t>(p_.stages) * p_.numbers.size()));
+  }
   e_.open("const auto bring = [&](idx row, int to)");
   e_.line(fmt::format("expect_bytes(arrived + to, {});", bytes));
   const StepEmitter::Values before = e_.values();
@@ -65,14 +69,18 @@ void CudaWriter::bring_rows() {
                         e_.index(s.index - column), streamed_bytes(p_, k)));
     offset += streamed_bytes(p_, k);
   }
+  for (size_t i = 0; i < p_.numbers.size(); ++i) {
+    const loop::Statement& s = p_.step(p_.numbers[i]);
+    e_.line(fmt::format("bring_number(numbers + to * {} + {}, {} + {});", p_.numbers.size(), i, pointer(s.buffer, s.dtype), e_.index(s.index)));
+  }
+  if (!p_.numbers.empty()) e_.line("arrive_with_numbers(arrived + to);");
   e_.restore(before);
   e_.close();
   e_.line(";");
   e_.open("if (part == 0)");
-  e_.line(fmt::format("for (int s = 0; s < {}; ++s) begin_barrier(arrived + s);", p_.stages));
+  e_.line(fmt::format("for (int s = 0; s < {}; ++s) begin_barrier(arrived + s, {});", p_.stages, p_.numbers.empty() ? 1 : 2));
   e_.line("show_barriers();");
-  e_.line(fmt::format("for (int s = 0; s < {0}; ++s) if (begin + group + s * {1} < end) bring(begin + group + s * {1}, s);", p_.stages,
-                      p_.groups()));
+  e_.line(fmt::format("for (int s = 0; s < {}; ++s) if (first + s * hop < rows) bring(first + s * hop, s);", p_.stages));
   e_.close();
   e_.line(fmt::format("sync_group<{}>();", p_.row_threads));
   e_.line("int stage = 0;");
@@ -89,9 +97,17 @@ void CudaWriter::await_rows() {
     e_.line(fmt::format("const {0}* const s{1} = (const {0}*)(stages + stage * {2} + {3});", type, k, stage_bytes(p_), offset));
     offset += streamed_bytes(p_, k);
   }
+  for (size_t i = 0; i < p_.numbers.size(); ++i) {
+    const int k = p_.numbers[i];
+    const DType t = p_.step(k).dtype;
+    e_.line(fmt::format("const s{} v{} = {}((const {}*)(numbers + stage * {} + {}));", name_of(t), k, e_.function("load", t, false),
+                        memory_type(t), p_.numbers.size(), i));
+    e_.define(k, "v" + std::to_string(k), false);
+  }
 }
 
-// All folds of a pass. Behind a row's first ones no thread reads the row before any more, whose place the next one takes.
+// All folds of a pass. Behind a row's first ones no thread reads shared memory of the row before any more, or of this one where that is
+// read once. A next row takes the place.
 void CudaWriter::fold_groups(const std::vector<int>& folded) {
   if (folded.empty()) return;
   std::string structs, values;
@@ -102,9 +118,11 @@ void CudaWriter::fold_groups(const std::vector<int>& folded) {
   e_.line(fmt::format("fold_rows<{}>(Folds<{}>(), turn{});", p_.row_threads, structs, values));
   for (int k : folded) define_folded(k);
   if (p_.stages == 0 || std::exchange(folded_groups_, true)) return;
-  const int ahead = (p_.stages - 1) * p_.groups();
-  e_.line(fmt::format("if (part == 0 && row >= begin + {0} && row + {1} < end) bring(row + {1}, stage == 0 ? {2} : stage - 1);",
-                      p_.groups(), ahead, p_.stages - 1));
+  if (reads_rows_once(p_))
+    e_.line(fmt::format("if (part == 0 && row + {0} * hop < rows) bring(row + {0} * hop, stage);", p_.stages));
+  else
+    e_.line(fmt::format("if (part == 0 && row != first && row + {0} * hop < rows) bring(row + {0} * hop, stage == 0 ? {0} : stage - 1);",
+                        p_.stages - 1));
 }
 
 // A block's sums: those of its groups of threads, in their order.
