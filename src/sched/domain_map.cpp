@@ -173,12 +173,13 @@ std::optional<VarMap> point_at(const loop::Domain& d, const Expr& place, const E
   if (!(zero == Expr(0))) return std::nullopt;
   std::sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first < b.first; });
   int64_t next = 1;
+  Expr rest = at;  // in units of `next`
   for (size_t i = 0; i < order.size(); ++i) {
     auto& [apart, v] = order[i];
     if (apart != next) return std::nullopt;
     next *= v->extent().constant();
-    const Expr whole = sym::floor_div(at, apart);
-    out[v->symbol] = i + 1 == order.size() ? whole : sym::mod(whole, v->extent());
+    out[v->symbol] = i + 1 == order.size() ? rest : sym::mod(rest, v->extent());
+    rest = sym::floor_div(rest, v->extent());
   }
   return out;
 }

@@ -49,7 +49,8 @@ std::optional<Node> flattened(const Node& n) {
   return out;
 }
 
-// Takes over what a loop computes that folds the columns of what another one folds the rows of.
+// Takes over what a loop computes that folds the columns of what another one folds the rows of. Whichever loop is first in the program, its
+// elements are computed first. The joint loop runs where the first one was, and the results of columns are computed where the second one was.
 class Joint {
  public:
   Joint(Program& p, const program::Uses& uses, size_t by_rows, size_t by_columns, Node rows, int64_t parts)
@@ -58,28 +59,40 @@ class Joint {
         by_rows_(by_rows),
         by_columns_(by_columns),
         reader_(p.nodes[by_columns]),
-        node_(std::move(rows)),
+        rows_(std::move(rows)),
+        node_(rows_),
         parts_(parts) {}
+  // Behind a joint loop: another one over the same rows.
+  Joint(Program& p, const program::Uses& uses, size_t by_rows, size_t joint, Node rows)
+      : p_(p), uses_(uses), by_rows_(by_rows), by_columns_(joint), reader_(p.nodes[joint]), rows_(std::move(rows)), node_(reader_), parts_(0) {}
 
-  // The two nodes as they are then, in their order; nothing where they do not meet at each point.
+  // The joint loop and the rest of the one over columns; nothing where they do not meet at each point.
   std::optional<std::pair<Node, Node>> run() {
-    if (!may_begin_together() || !finds_points()) return std::nullopt;
+    if (!finds_points()) return std::nullopt;
     varies_ = loop::varies_over_reduction(reader_.domain, reader_.body);
-    for (size_t k = 0; k < reader_.body.steps.size(); ++k) {
-      const Statement& s = reader_.body.steps[k];
-      const int at = static_cast<int>(k);
-      if (s.step == Step::Check || s.step == Step::Scan) return std::nullopt;
-      if (s.step == Step::Store && !takes_store(s, varies_[k])) return std::nullopt;
-      if (s.step != Step::Reduce) continue;
-      if (s.reduction != loop::Reduction::Sum || s.dtype != DType::F32 || !varies_[static_cast<size_t>(s.args[0])]) return std::nullopt;
-      const auto value = emit(s.args[0]);
-      if (!value) return std::nullopt;
-      sums_[at] = sum_of(*value);
-    }
+    if (columns_first()) node_.body.steps.clear();
+    if (!take_columns() || (columns_first() && (!take_rows() || !may_delay_rest()))) return std::nullopt;
+    drop_overwritten();
     const auto count = std::count_if(node_.body.steps.begin(), node_.body.steps.end(), loop::stores_sum);
-    if (sums_.empty() || static_cast<size_t>(count) > kMostSums || node_.body.steps.size() > kMostSteps) return std::nullopt;
-    program::take_over(node_, reader_);
+    if (sums_.empty() || static_cast<size_t>(count) > kMostSums || node_.body.steps.size() > kMostSteps || !writes_in_place())
+      return std::nullopt;
+    program::take_over(node_, reader_, columns_first());
     return std::pair{std::move(node_), rest()};
+  }
+
+  // The joint loop with that over rows behind it; nothing where they do not meet at each point.
+  std::optional<Node> run_behind() {
+    const auto& to = node_.domain.vars;
+    const auto& from = rows_.domain.vars;
+    if (!(from[0].extent() == to[0].extent() && from[1].extent() == to[1].extent())) return std::nullopt;
+    VarMap map;
+    map[from[0].symbol] = to[0].symbol, map[from[1].symbol] = to[1].symbol;
+    rows_.body = rename(rows_.body, map);
+    if (!take_rows()) return std::nullopt;
+    drop_overwritten();
+    if (node_.body.steps.size() > kMostSteps || !writes_in_place()) return std::nullopt;
+    program::take_over(node_, p_.nodes[by_rows_]);
+    return std::move(node_);
   }
 
   // Bytes that are read once in place of twice.
@@ -91,33 +104,103 @@ class Joint {
   int64_t rows() const { return row().extent().constant(); }
   int64_t columns() const { return column().extent().constant(); }
 
-  size_t first() const { return std::min(by_rows_, by_columns_); }
-  size_t second() const { return std::max(by_rows_, by_columns_); }
-
-  // Whether a node but `self`, from the first of the two to the second, is one of these.
-  bool is_among(const std::vector<size_t>& nodes, size_t self) const {
-    return std::any_of(nodes.begin(), nodes.end(), [&](size_t n) { return n >= first() && n <= second() && n != self; });
+  bool columns_first() const { return by_columns_ < by_rows_; }
+  bool is_written_between(int buffer) const {
+    return program::Uses::any_between(uses_.writers(buffer), std::min(by_rows_, by_columns_), std::max(by_rows_, by_columns_));
   }
-  bool is_touched(int buffer, size_t self) const { return is_among(uses_.readers(buffer), self) || is_among(uses_.writers(buffer), self); }
+  bool is_touched_between(int buffer) const {
+    return is_written_between(buffer) ||
+           program::Uses::any_between(uses_.readers(buffer), std::min(by_rows_, by_columns_), std::max(by_rows_, by_columns_));
+  }
 
-  // Both loops' work begins where the first one is; what the columns' own results are made of follows where the second one is. Whether the
-  // loop over rows can run there, if it is the second one, or the other one's results come later.
-  bool may_begin_together() const {
-    if (by_rows_ < by_columns_) return true;
-    const auto& reads = uses_.reads(by_rows_);
-    const auto untouched = [&](size_t node) {
-      const auto& writes = uses_.writes(node);
-      return std::none_of(writes.begin(), writes.end(), [&](int b) { return is_touched(b, node); });
-    };
-    return std::all_of(reads.begin(), reads.end(), [&](int b) { return is_settled(b); }) && untouched(by_rows_) && untouched(by_columns_);
+  // What each element of the loop over columns stores and adds to sums.
+  bool take_columns() {
+    for (size_t k = 0; k < reader_.body.steps.size(); ++k) {
+      const Statement& s = reader_.body.steps[k];
+      if (s.step == Step::Check || s.step == Step::Scan) return false;
+      if (s.step == Step::Store && !takes_store(s, varies_[k])) return false;
+      if (s.step != Step::Reduce) continue;
+      if (s.reduction != loop::Reduction::Sum || s.dtype != DType::F32 || !varies_[static_cast<size_t>(s.args[0])]) return false;
+      const auto value = emit(s.args[0]);
+      if (!value) return false;
+      sums_[static_cast<int>(k)] = sum_of(*value);
+    }
+    return true;
+  }
+
+  // The loop over rows, behind columns, whose elements it need not load.
+  bool take_rows() {
+    std::vector<int> to(rows_.body.steps.size(), -1);
+    for (size_t k = 0; k < to.size(); ++k) {
+      const Statement s = loop::renumbered(rows_.body.steps[k], to);
+      const bool plain = s.mask < 0 && !loop::uses_values(s.index);
+      if (s.step == Step::Load && plain) {
+        const auto value = loaded(s, s.index);
+        if (!value) return false;
+        to[k] = *value;
+      } else if (s.step == Step::Scalar) {
+        to[k] = builder_.emit({.op = s.op, .dtype = s.dtype, .args = {s.args[0], s.args[1], s.args[2]}, .value = s.value});
+      } else if (s.step == Step::Index && plain) {
+        to[k] = builder_.index(s.index).id;
+      } else {
+        if (s.step == Step::Load && (is_stored(s.buffer) || is_written_between(s.buffer))) return false;
+        if (s.step == Step::Store && is_touched_between(s.buffer)) return false;
+        node_.body.steps.push_back(s);
+        to[k] = static_cast<int>(node_.body.steps.size()) - 1;
+      }
+    }
+    return true;
+  }
+
+  // Whether the results of columns, which come first, can come where rows are, and rows not see them.
+  bool may_delay_rest() const {
+    const std::vector<int> read = loop::buffers_read(rows_.body), written = loop::buffers_written(rows_.body);
+    for (size_t k = 0; k < reader_.body.steps.size(); ++k) {
+      const Statement& s = reader_.body.steps[k];
+      if (varies_[k] || (s.step != Step::Load && s.step != Step::Store)) continue;
+      if (contains(written, s.buffer) || is_written_between(s.buffer)) return false;
+      if (s.step == Step::Store && (contains(read, s.buffer) || is_touched_between(s.buffer))) return false;
+    }
+    return true;
+  }
+
+  // Of stores to the same element, the last one.
+  void drop_overwritten() {
+    auto& steps = node_.body.steps;
+    for (size_t k = 0; k < steps.size(); ++k) {
+      const bool again = is_plain_store(steps[k]) && std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(k) + 1, steps.end(), [&](auto& t) {
+        return is_plain_store(t) && t.buffer == steps[k].buffer && t.index == steps[k].index;
+      });
+      if (again) steps[k] = {};
+    }
+    loop::eliminate_dead(node_.body);
+  }
+
+  // Whether memory that is written is touched at the same element alone, and written when it is not loaded any more.
+  bool writes_in_place() const {
+    const auto& steps = node_.body.steps;
+    const std::vector<int> pass = loop::pass_of(node_.domain, node_.body);
+    const int last = pass.empty() ? 0 : *std::max_element(pass.begin(), pass.end());
+    for (size_t k = 0; k < steps.size(); ++k) {
+      if (steps[k].step != Step::Store) continue;
+      for (size_t i = 0; i < steps.size(); ++i) {
+        if (i == k || steps[i].buffer != steps[k].buffer || (steps[i].step != Step::Load && steps[i].step != Step::Store)) continue;
+        if (steps[i].step == Step::Store || !is_plain_store(steps[k]) || !(steps[i].index == steps[k].index) || pass[k] != last) return false;
+      }
+    }
+    return true;
+  }
+
+  static bool is_plain_store(const Statement& s) {
+    return s.step == Step::Store && s.mode == loop::StoreMode::Set && s.mask < 0 && !loop::uses_values(s.index);
   }
 
   // Where each variable of the loop over columns is, by an element that both touch.
   bool finds_points() {
     if (!(loop::reduction_size(reader_.domain) == row().extent()) || !(loop::space_size(reader_.domain) == column().extent())) return false;
     for (auto& s : reader_.body.steps) {
-      if (s.step != Step::Load || s.mask >= 0 || loop::uses_values(s.index)) continue;
-      for (auto& t : node_.body.steps) {
+      if ((s.step != Step::Load && s.step != Step::Store) || s.mask >= 0 || loop::uses_values(s.index)) continue;
+      for (auto& t : rows_.body.steps) {
         if ((t.step != Step::Load && t.step != Step::Store) || t.buffer != s.buffer || t.mask >= 0 || loop::uses_values(t.index)) continue;
         const auto map = point_at(reader_.domain, s.index, t.index);
         if (!map || !runs_along(*map)) continue;
@@ -140,14 +223,11 @@ class Joint {
     return column_.has_value();
   }
 
-  // Whether memory holds the same from the first of the two nodes to the second.
-  bool is_settled(int buffer) const { return !is_among(uses_.writers(buffer), kNobody); }
-
-  // A store of each element moves to the loop over rows, if nobody meets its memory between the two.
+  // A store of each element moves to the joint loop, if nobody meets its memory on the way.
   bool takes_store(const Statement& s, bool varies) {
     if (s.mode != loop::StoreMode::Set || s.mask >= 0 || loop::uses_values(s.index)) return false;
     if (!varies) return true;
-    if (is_touched(s.buffer, by_columns_) || contains(loop::buffers_read(reader_.body), s.buffer)) return false;
+    if (!columns_first() && is_touched_between(s.buffer)) return false;
     const auto value = emit(s.args[0]);
     if (value) builder_.store(s.buffer, s.dtype, there(s.index), {&builder_, *value, s.dtype});
     return value.has_value();
@@ -155,7 +235,7 @@ class Joint {
 
   Expr there(const Expr& index) const { return sym::substitute(index, loop::replacing(map_)); }
 
-  // A step of the loop over columns, in the body of the one over rows.
+  // A step of the loop over columns, in the joint body.
   std::optional<int> emit(int k) {
     if (const auto known = emitted_.find(k); known != emitted_.end()) return known->second;
     Statement s = reader_.body.steps[static_cast<size_t>(k)];
@@ -173,19 +253,27 @@ class Joint {
 
   std::optional<int> emit_load(const Statement& s) {
     const Expr at = there(s.index);
-    for (size_t k = 0; k < node_.body.steps.size(); ++k) {
-      const Statement& t = node_.body.steps[k];
-      if (t.buffer != s.buffer || t.mask >= 0 || !(t.index == at)) continue;
-      const bool stored = t.step == Step::Store && t.mode == loop::StoreMode::Set;
-      if (!stored && (t.step != Step::Load || !is_settled(s.buffer))) continue;
-      if (stored && (by_rows_ > by_columns_ || uses_.writers(s.buffer) != std::vector<size_t>{by_rows_})) return std::nullopt;
-      if (sym::depends_on(at, row().symbol) && sym::depends_on(at, column().symbol) && counted_.insert(s.buffer).second)
-        shared_ += rows() * columns() * static_cast<int64_t>(size_of(s.dtype));
-      if (stored) return t.args[0];
-      break;
-    }
-    if (!is_settled(s.buffer) || (divides(at) && !divides(s.index))) return std::nullopt;
-    return builder_.load(s.buffer, s.dtype, at).id;
+    if (divides(at) && !divides(s.index)) return std::nullopt;
+    return loaded(s, at);
+  }
+
+  bool is_stored(int buffer) const {
+    return std::any_of(node_.body.steps.begin(), node_.body.steps.end(), [&](auto& t) { return t.step == Step::Store && t.buffer == buffer; });
+  }
+
+  // What a load gives at an element, which the joint loop may have loaded or stored.
+  std::optional<int> loaded(const Statement& s, const Expr& at) {
+    if (is_written_between(s.buffer)) return std::nullopt;
+    const auto& steps = node_.body.steps;
+    const auto found = std::find_if(steps.rbegin(), steps.rend(), [&](auto& t) {
+      const bool stored = is_plain_store(t) || loop::stores_sum(t);
+      return t.buffer == s.buffer && t.mask < 0 && (stored || t.step == Step::Load) && t.index == at;
+    });
+    if (found == steps.rend() && !is_stored(s.buffer)) return builder_.load(s.buffer, s.dtype, at).id;
+    if (found == steps.rend() || (found->step == Step::Load && is_stored(s.buffer)) || loop::stores_sum(*found)) return std::nullopt;
+    if (sym::depends_on(at, row().symbol) && sym::depends_on(at, column().symbol) && counted_.insert(s.buffer).second)
+      shared_ += rows() * columns() * static_cast<int64_t>(size_of(s.dtype));
+    return found->step == Step::Store ? found->args[0] : static_cast<int>(steps.rend() - found) - 1;
   }
 
   std::optional<int> emit_scalar(Statement s) {
@@ -237,14 +325,14 @@ class Joint {
   const program::Uses& uses_;
   const size_t by_rows_, by_columns_;
   const Node reader_;
-  Node node_;
+  Node rows_, node_;
   const int64_t parts_;  // sums of each column
   loop::BodyBuilder builder_{node_.body};
-  VarMap map_;                       // the second loop's variables at the first one's points
-  std::optional<loop::Var> column_;  // of the second loop
+  VarMap map_;                       // the variables of the loop over columns at the joint one's points
+  std::optional<loop::Var> column_;  // of the loop over columns
   std::vector<bool> varies_;
   std::map<int, int> sums_;     // buffers, by steps that fold
-  std::map<int, int> emitted_;  // steps of the second loop in the first one's body
+  std::map<int, int> emitted_;  // steps of the loop over columns in the joint body
   std::set<int> counted_;       // buffers of shared_
   int64_t shared_ = 0;
 };
@@ -266,52 +354,95 @@ struct Limits {
   int64_t least_bytes, least_rows_of_worker;
 };
 
-// Lets the loop over rows at `i` take over one over columns. Gives where it is then; nothing where there is none.
-std::optional<size_t> join_one(Program& p, program::Uses& uses, size_t i, const target::Target& target, const Limits& limits,
-                               std::vector<std::string>& lines) {
-  const int64_t workers = target.facts().workers;
-  const auto rows = folds(p.nodes[i]) ? flattened(p.nodes[i]) : std::nullopt;
-  if (!rows) return std::nullopt;
-  const int64_t count = rows->domain.vars[0].extent().constant();
-  if (workers < 2 || count <= workers || count < limits.least_rows_of_worker * workers) return std::nullopt;
-  std::set<size_t> others;
-  for (const auto* buffers : {&uses.reads(i), &uses.writes(i)})
-    for (int b : *buffers) others.insert(uses.readers(b).begin(), uses.readers(b).end());
-  for (const size_t j : others) {
-    if (j == i || !folds(p.nodes[j]) || !program::may_join(p, p.nodes[i], p.nodes[j])) continue;
-    const size_t buffers = p.buffers.size(), first = std::min(i, j), second = std::max(i, j);
-    Joint joint(p, uses, i, j, *rows, workers);
-    const auto nodes = joint.run();
-    if (!nodes || joint.shared_bytes() < limits.least_bytes) {
-      p.buffers.resize(buffers);
-      continue;
+class Pass {
+ public:
+  Pass(Program& p, const target::Target& target, const Limits& limits)
+      : p_(p), target_(target), limits_(limits), uses_(p), gone_(p.nodes.size(), false) {}
+
+  std::vector<std::string> run() {
+    for (size_t i = 0; i < p_.nodes.size();) {
+      const auto joint = gone_[i] ? std::nullopt : join_one(i);
+      i = joint ? *joint : i + 1;
     }
-    const std::string names = fmt::format("{} for {}", program::label(p.nodes[i]), program::label(p.nodes[j]));
-    if (const std::string refusal = target.sums_refusal(nodes->first, p); !refusal.empty()) {
-      p.buffers.resize(buffers);
-      lines.push_back(fmt::format("{}: columns are not summed with rows, as {}", names, refusal));
-      continue;
-    }
-    lines.push_back(
-        fmt::format("{}: columns are summed with rows: {:.1f} MB less are read", names, static_cast<double>(joint.shared_bytes()) / 1e6));
-    p.nodes[first] = nodes->first, p.nodes[second] = nodes->second;
-    uses.set(first, p.nodes[first]), uses.set(second, p.nodes[second]);
-    drop_unread_stores(p, uses, first);
-    return first;
+    program::drop(p_, gone_);
+    return std::move(lines_);
   }
-  return std::nullopt;
-}
+
+ private:
+  // Joins the loop over rows at `i` and another one. Gives where it is then; nothing where there is none.
+  std::optional<size_t> join_one(size_t i) {
+    const int64_t workers = target_.facts().workers;
+    const auto rows = folds(p_.nodes[i]) ? flattened(p_.nodes[i]) : std::nullopt;
+    if (!rows) return std::nullopt;
+    const int64_t count = rows->domain.vars[0].extent().constant();
+    if (workers < 2 || count <= workers || count < limits_.least_rows_of_worker * workers) return std::nullopt;
+    for (const size_t j : near(i)) {
+      if (j == i || !folds(p_.nodes[j]) || !program::may_join(p_, p_.nodes[i], p_.nodes[j])) continue;
+      if (is_joint(i) && j > i && join_rows(i, j)) return i;
+      if (join_columns(i, j, *rows, workers)) return std::min(i, j);
+    }
+    return std::nullopt;
+  }
+
+  bool is_joint(size_t i) const { return std::any_of(p_.nodes[i].body.steps.begin(), p_.nodes[i].body.steps.end(), loop::stores_sum); }
+
+  // Who touches what a node touches.
+  std::set<size_t> near(size_t i) const {
+    std::set<size_t> out;
+    for (const auto* buffers : {&uses_.reads(i), &uses_.writes(i)})
+      for (int b : *buffers)
+        for (const auto* nodes : {&uses_.readers(b), &uses_.writers(b)}) out.insert(nodes->begin(), nodes->end());
+    return out;
+  }
+
+  bool join_columns(size_t i, size_t j, const Node& rows, int64_t parts) {
+    const size_t buffers = p_.buffers.size(), first = std::min(i, j), second = std::max(i, j);
+    Joint joint(p_, uses_, i, j, rows, parts);
+    const auto nodes = joint.run();
+    if (!nodes || !is_worth_it(nodes->first, joint.shared_bytes(), i, j)) {
+      p_.buffers.resize(buffers);
+      return false;
+    }
+    p_.nodes[first] = nodes->first, p_.nodes[second] = nodes->second;
+    uses_.set(first, p_.nodes[first]), uses_.set(second, p_.nodes[second]);
+    drop_unread_stores(p_, uses_, first);
+    return true;
+  }
+
+  bool join_rows(size_t i, size_t j) {
+    auto rows = flattened(p_.nodes[j]);
+    if (!rows) return false;
+    Joint joint(p_, uses_, j, i, std::move(*rows));
+    const auto node = joint.run_behind();
+    if (!node || !is_worth_it(*node, joint.shared_bytes(), i, j)) return false;
+    p_.nodes[i] = *node, gone_[j] = true;
+    uses_.set(i, p_.nodes[i]), uses_.remove(j);
+    drop_unread_stores(p_, uses_, i);
+    return true;
+  }
+
+  bool is_worth_it(const Node& joint, int64_t shared_bytes, size_t i, size_t j) {
+    if (shared_bytes < limits_.least_bytes) return false;
+    const std::string names = fmt::format("{} for {}", program::label(p_.nodes[i]), program::label(p_.nodes[j]));
+    const std::string refusal = target_.sums_refusal(joint, p_);
+    lines_.push_back(refusal.empty() ? fmt::format("{}: columns are summed with rows: {:.1f} MB less are read", names,
+                                                   static_cast<double>(shared_bytes) / 1e6)
+                                     : fmt::format("{}: columns are not summed with rows, as {}", names, refusal));
+    return refusal.empty();
+  }
+
+  Program& p_;
+  const target::Target& target_;
+  const Limits limits_;
+  program::Uses uses_;
+  std::vector<bool> gone_;
+  std::vector<std::string> lines_;
+};
 
 }  // namespace
 
 std::vector<std::string> rows_and_columns(Program& p, const target::Target& target, int64_t least_bytes, int64_t least_rows_of_worker) {
-  std::vector<std::string> lines;
-  program::Uses uses(p);
-  for (size_t i = 0; i < p.nodes.size();) {
-    const auto joint = join_one(p, uses, i, target, {least_bytes, least_rows_of_worker}, lines);
-    i = joint ? *joint : i + 1;
-  }
-  return lines;
+  return Pass(p, target, {least_bytes, least_rows_of_worker}).run();
 }
 
 }  // namespace toroid::sched
