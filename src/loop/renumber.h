@@ -21,4 +21,15 @@ inline Statement renumbered(Statement s, const std::vector<int>& to) {
   return s;
 }
 
+// Adds a step, which knows the others by their numbers there, to a body. Gives its number: that of an equal one, where there is one.
+inline int append(BodyBuilder& to, const Statement& s) {
+  if (s.step == Step::Scalar) return to.emit({.op = s.op, .dtype = s.dtype, .args = {s.args[0], s.args[1], s.args[2]}, .value = s.value});
+  if (s.mask < 0 && !uses_values(s.index)) {
+    if (s.step == Step::Load) return to.load(s.buffer, s.dtype, s.index).id;
+    if (s.step == Step::Index) return to.index(s.index).id;
+  }
+  to.body().steps.push_back(s);
+  return static_cast<int>(to.body().steps.size()) - 1;
+}
+
 }  // namespace toroid::loop

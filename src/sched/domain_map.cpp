@@ -186,4 +186,25 @@ std::optional<VarMap> point_at(const loop::Domain& d, const Expr& place, const E
 
 loop::Body rename(const loop::Body& body, const VarMap& map) { return loop::substitute(body, loop::replacing(map)); }
 
+std::optional<program::Node> flattened(const program::Node& n) {
+  const auto rows = loop::space_size(n.domain).maybe_constant(), columns = loop::reduction_size(n.domain).maybe_constant();
+  if (!rows || !columns || *rows <= 1 || *columns <= 1) return std::nullopt;
+  if (n.domain.vars.size() == 2 && !n.domain.vars[0].reduction) return n;
+  program::Node out = n;
+  const loop::Var row{sym::loop_symbol("row", *rows), false}, column{sym::loop_symbol("column", *columns), true};
+  out.domain.vars = {row, column};
+  VarMap map;
+  Expr apart[2] = {1, 1};  // of a row's and of a column's number
+  for (size_t v = n.domain.vars.size(); v-- > 0;) {
+    const loop::Var& var = n.domain.vars[v];
+    const Expr &whole = (var.reduction ? column : row).symbol, of = var.reduction ? *columns : *rows;
+    Expr& step = apart[var.reduction];
+    const Expr at = sym::floor_div(whole, step);
+    step = step * var.extent();
+    map[var.symbol] = step == of ? at : sym::mod(at, var.extent());
+  }
+  out.body = rename(n.body, map);
+  return out;
+}
+
 }  // namespace toroid::sched

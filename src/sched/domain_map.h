@@ -3,6 +3,7 @@
 
 #include "loop/node.h"
 #include "loop/var_map.h"
+#include "program/program.h"
 
 namespace toroid::sched {
 
@@ -26,5 +27,8 @@ bool divides(const Expr& e);
 
 // The body over the joint domain.
 loop::Body rename(const loop::Body& body, const VarMap& map);
+
+// A loop with a reduction over one variable of its space and then one of its reduction. nullopt: one of them is open, or of one point.
+std::optional<program::Node> flattened(const program::Node& n);
 
 }  // namespace toroid::sched

@@ -5,6 +5,7 @@
 #include "sched/bring.h"
 #include "sched/factor_sums.h"
 #include "sched/foreach.h"
+#include "sched/join_columns.h"
 #include "sched/layout.h"
 #include "sched/overlap_collectives.h"
 #include "sched/pair.h"
@@ -71,6 +72,12 @@ bool run_rows_and_columns(program::Program& p, target::PassContext& context) {
   const auto lines = rows_and_columns(p, context.target);
   context.report.choices.insert(context.report.choices.end(), lines.begin(), lines.end());
   return p.buffers.size() != before;
+}
+
+bool run_join_columns(program::Program& p, target::PassContext& context) {
+  const auto lines = join_columns(p);
+  context.report.choices.insert(context.report.choices.end(), lines.begin(), lines.end());
+  return !lines.empty();
 }
 
 bool run_absorb_producers(program::Program& p, target::PassContext& context) {

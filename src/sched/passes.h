@@ -14,6 +14,7 @@ bool run_absorb_producers(program::Program& p, target::PassContext& context);
 bool run_pair_products(program::Program& p, target::PassContext& context);
 bool run_sum_columns(program::Program& p, target::PassContext& context);
 bool run_rows_and_columns(program::Program& p, target::PassContext& context);
+bool run_join_columns(program::Program& p, target::PassContext& context);
 bool run_bring_products(program::Program& p, target::PassContext& context);
 bool run_overlap_products(program::Program& p, target::PassContext& context);
 bool run_split_reductions(program::Program& p, target::PassContext& context);
@@ -49,6 +50,8 @@ inline constexpr target::ProgramPass kSumColumns = {
     "sum_columns", "Lets products and convolutions sum their columns for the loops that read them.", run_sum_columns, kJoins};
 inline constexpr target::ProgramPass kRowsAndColumns = {
     "rows_and_columns", "Lets loops that fold rows begin the sums of columns of the same elements.", run_rows_and_columns, kJoins};
+inline constexpr target::ProgramPass kJoinColumns = {"join_columns", "Joins small loops that sum columns side by side.", run_join_columns,
+                                                     kJoins};
 inline constexpr target::ProgramPass kOverlapProducts = {
     "overlap_products",
     "Computes products of gathered rows, or whose rows are reduced and scattered, in pieces that overlap with the moves.",

@@ -21,29 +21,31 @@ using program::Program;
 
 constexpr size_t kMostSums = 4;     // of a loop: each takes registers
 constexpr size_t kMostSteps = 400;  // of the joint body
-constexpr size_t kNobody = static_cast<size_t>(-1);
+constexpr size_t kMostNodes = 32;   // from one loop to the other
 
 bool folds(const Node& n) { return n.is_loop() && n.beside.empty() && n.config.empty() && loop::has_reduction(n.domain); }
 
 bool contains(const std::vector<int>& v, int b) { return std::find(v.begin(), v.end(), b) != v.end(); }
 
-// The same loop over one variable of rows and one of columns.
-std::optional<Node> flattened(const Node& n) {
-  const auto rows = loop::space_size(n.domain).maybe_constant(), columns = loop::reduction_size(n.domain).maybe_constant();
-  if (!rows || !columns || *rows <= 1 || *columns <= 1) return std::nullopt;
-  if (n.domain.vars.size() == 2 && !n.domain.vars[0].reduction) return n;
+// Elements alone, by arithmetic that does not count beside their memory.
+bool is_light(const Node& n) {
+  return n.is_loop() && n.beside.empty() && n.config.empty() && !loop::has_reduction(n.domain) &&
+         std::all_of(n.body.steps.begin(), n.body.steps.end(),
+                     [](auto& s) { return s.step != Step::Check && (s.step != Step::Scalar || s.op < ScalarOp::Exp); });
+}
+
+// A loop over elements as one over the rows that they lie in.
+std::optional<Node> in_rows(const Node& n, const Expr& rows, const Expr& columns) {
+  if (!(loop::space_size(n.domain) == rows * columns)) return std::nullopt;
   Node out = n;
-  const loop::Var row{sym::loop_symbol("row", *rows), false}, column{sym::loop_symbol("column", *columns), true};
+  const loop::Var row{sym::loop_symbol("row", rows.constant()), false}, column{sym::loop_symbol("column", columns.constant()), true};
   out.domain.vars = {row, column};
   VarMap map;
-  Expr apart[2] = {1, 1};  // of a row's and of a column's number
+  Expr rest = row.symbol * columns + column.symbol;
   for (size_t v = n.domain.vars.size(); v-- > 0;) {
     const loop::Var& var = n.domain.vars[v];
-    const Expr &whole = (var.reduction ? column : row).symbol, of = var.reduction ? *columns : *rows;
-    Expr& step = apart[var.reduction];
-    const Expr at = sym::floor_div(whole, step);
-    step = step * var.extent();
-    map[var.symbol] = step == of ? at : sym::mod(at, var.extent());
+    map[var.symbol] = v == 0 ? rest : sym::mod(rest, var.extent());
+    rest = sym::floor_div(rest, var.extent());
   }
   out.body = rename(n.body, map);
   return out;
@@ -62,7 +64,7 @@ class Joint {
         rows_(std::move(rows)),
         node_(rows_),
         parts_(parts) {}
-  // Behind a joint loop: another one over the same rows.
+  // Behind a joint loop: another one over the same rows, whether it folds them or not.
   Joint(Program& p, const program::Uses& uses, size_t by_rows, size_t joint, Node rows)
       : p_(p), uses_(uses), by_rows_(by_rows), by_columns_(joint), reader_(p.nodes[joint]), rows_(std::move(rows)), node_(reader_), parts_(0) {}
 
@@ -138,15 +140,10 @@ class Joint {
         const auto value = loaded(s, s.index);
         if (!value) return false;
         to[k] = *value;
-      } else if (s.step == Step::Scalar) {
-        to[k] = builder_.emit({.op = s.op, .dtype = s.dtype, .args = {s.args[0], s.args[1], s.args[2]}, .value = s.value});
-      } else if (s.step == Step::Index && plain) {
-        to[k] = builder_.index(s.index).id;
       } else {
         if (s.step == Step::Load && (is_stored(s.buffer) || is_written_between(s.buffer))) return false;
         if (s.step == Step::Store && is_touched_between(s.buffer)) return false;
-        node_.body.steps.push_back(s);
-        to[k] = static_cast<int>(node_.body.steps.size()) - 1;
+        to[k] = loop::append(builder_, s);
       }
     }
     return true;
@@ -377,21 +374,27 @@ class Pass {
     const int64_t count = rows->domain.vars[0].extent().constant();
     if (workers < 2 || count <= workers || count < limits_.least_rows_of_worker * workers) return std::nullopt;
     for (const size_t j : near(i)) {
-      if (j == i || !folds(p_.nodes[j]) || !program::may_join(p_, p_.nodes[i], p_.nodes[j])) continue;
+      const Node& other = p_.nodes[j];
+      if ((!folds(other) && !is_light(other)) || !program::may_join(p_, p_.nodes[i], other)) continue;
+      // What is computed again for a backward pass would come back to where it was not kept.
+      if ((p_.nodes[i].pass == graph::Pass::Forward) != (other.pass == graph::Pass::Forward)) continue;
       if (is_joint(i) && j > i && join_rows(i, j)) return i;
-      if (join_columns(i, j, *rows, workers)) return std::min(i, j);
+      if (folds(other) && join_columns(i, j, *rows, workers)) return std::min(i, j);
     }
     return std::nullopt;
   }
 
   bool is_joint(size_t i) const { return std::any_of(p_.nodes[i].body.steps.begin(), p_.nodes[i].body.steps.end(), loop::stores_sum); }
 
-  // Who touches what a node touches.
+  // Who touches what a node touches, not far from it.
   std::set<size_t> near(size_t i) const {
     std::set<size_t> out;
     for (const auto* buffers : {&uses_.reads(i), &uses_.writes(i)})
       for (int b : *buffers)
-        for (const auto* nodes : {&uses_.readers(b), &uses_.writers(b)}) out.insert(nodes->begin(), nodes->end());
+        for (const auto* nodes : {&uses_.readers(b), &uses_.writers(b)})
+          out.insert(std::lower_bound(nodes->begin(), nodes->end(), i - std::min(i, kMostNodes)),
+                     std::upper_bound(nodes->begin(), nodes->end(), i + kMostNodes));
+    out.erase(i);
     return out;
   }
 
@@ -410,7 +413,8 @@ class Pass {
   }
 
   bool join_rows(size_t i, size_t j) {
-    auto rows = flattened(p_.nodes[j]);
+    const auto& vars = p_.nodes[i].domain.vars;
+    auto rows = folds(p_.nodes[j]) ? flattened(p_.nodes[j]) : in_rows(p_.nodes[j], vars[0].extent(), vars[1].extent());
     if (!rows) return false;
     Joint joint(p_, uses_, j, i, std::move(*rows));
     const auto node = joint.run_behind();

@@ -42,8 +42,9 @@ std::unique_ptr<graph::Graph> graph_of(const Function& f, const Tensors& inputs)
 }
 
 Tensor sample(const std::vector<int64_t>& sizes, DType dtype, unsigned seed, double mean = 0, double deviation = 1) {
+  if (cuda_device_count() == 0) return Tensor::empty(sizes, dtype);  // sizes are all that is asked for
   manual_seed(seed);
-  return to(mean + deviation * (2 * rand(sizes, DType::F32) - 1), dtype);
+  return to(mean + deviation * (2 * rand(sizes, DType::F32, Device::cuda()) - 1), dtype);
 }
 
 enum class Norm { Layer, Rms, Residual, Bias, Saved };
@@ -123,14 +124,13 @@ size_t together(const std::vector<std::string>& choices) {
                                            [](auto& line) { return line.find("columns are summed with rows") != std::string::npos; }));
 }
 
-double distance(const Tensor& got, const Tensor& want) {
-  const std::vector<double> x = got.to_vector(), y = want.to_vector();
-  double difference = x.size() == y.size() ? 0 : HUGE_VAL, size = 0;
-  for (size_t i = 0; i < y.size() && difference < HUGE_VAL; ++i) {
-    difference += std::isfinite(x[i]) ? (x[i] - y[i]) * (x[i] - y[i]) : HUGE_VAL;
-    size += y[i] * y[i];
-  }
-  return std::sqrt(difference / size);
+double squares_in(const Tensor& x) { return sum(x * x).to(Device::cpu()).to_vector()[0]; }
+
+// As a share of what is wanted; where that is as good as nothing, of `least`.
+double distance(const Tensor& got, const Tensor& want, double least = 0) {
+  if (got.sizes() != want.sizes()) return HUGE_VAL;
+  const Tensor right = to(want, DType::F64);
+  return std::sqrt(squares_in(to(got, DType::F64) - right)) / std::max(std::sqrt(squares_in(right)), least);
 }
 
 TEST(GpuNorms, CompileForHopper) {
@@ -163,10 +163,8 @@ TEST(GpuNorms, AreThoseOfSeparateKernels) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   for (auto& c : cases(true)) {
     SCOPED_TRACE(c.name);
-    Tensors there;
-    for (auto& t : c.inputs) there.push_back(t.to(Device::cuda()));
-    Tensors wide, right;
-    for (auto& t : there) wide.push_back(t.to(DType::F64));
+    Tensors wide;
+    for (auto& t : c.inputs) wide.push_back(t.to(DType::F64));
     const auto compiled = [&](const Tensors& inputs, const Options& options) {
       return std::async(std::launch::async, [&c, inputs, options] {
         return front::compile_model(graph_of(c.function, inputs), {.device = Device::cuda(), .freeze = false, .options = options});
@@ -175,15 +173,12 @@ TEST(GpuNorms, AreThoseOfSeparateKernels) {
     auto one = compiled(c.inputs, kTogether), several = compiled(c.inputs, kApart), exact = compiled(wide, kApart);
     const auto run = [&](auto model, bool taken) {
       EXPECT_EQ(together(model.report().schedule.choices) > 0, taken);
-      Tensors out, again;
-      for (auto& t : model.run(there)) out.push_back(t.to(Device::cpu()));
-      for (auto& t : model.run(there)) again.push_back(t.to(Device::cpu()));
+      const Tensors out = model.run(c.inputs), again = model.run(c.inputs);
       for (size_t i = 0; i < out.size(); ++i)
         EXPECT_EQ(distance(again[i], out[i]), 0) << "result " << i << " is another one in the second run";
       return out;
     };
-    const Tensors got = run(one.get(), c.taken), want = run(several.get(), false);
-    for (auto& t : exact.get().run(wide)) right.push_back(t.to(Device::cpu()));
+    const Tensors got = run(one.get(), c.taken), want = run(several.get(), false), right = exact.get().run(wide);
     ASSERT_EQ(got.size(), want.size());
     const DType dtype = c.inputs[0].dtype();
     for (size_t i = 0; i < got.size(); ++i) {
@@ -200,8 +195,8 @@ TEST(GpuNorms, OfBertAreThoseOfSeparateKernels) {
   config.vocab_size = 512, config.hidden_size = 256, config.num_hidden_layers = 2, config.num_attention_heads = 4, config.intermediate_size = 512;
   nn::BertForSequenceClassification model(config, 2, nn::Init(1, DType::F32, Device::cuda()));
   model.train();
-  const Tensor tokens = to(512 * rand({16, 128}, DType::F32), DType::I64).to(Device::cuda()),
-               labels = to(2 * rand({16}, DType::F32), DType::I64).to(Device::cuda());
+  const Tensor tokens = to(512 * rand({16, 128}, DType::F32, Device::cuda()), DType::I64),
+               labels = to(2 * rand({16}, DType::F32, Device::cuda()), DType::I64);
   const std::vector<Tensor> parameters = model.parameters();
   for (const bool half : {false, true}) {
     SCOPED_TRACE(half ? "bf16" : "f32");
@@ -213,10 +208,8 @@ TEST(GpuNorms, OfBertAreThoseOfSeparateKernels) {
             return value_and_gradients([&] { return cross_entropy(to(model.forward(tokens, {}), DType::F32), labels); }, parameters).second;
           },
           {.fullgraph = true, .options = options});
-      Tensors out;
       manual_seed(5);
-      for (auto& t : step()) out.push_back(t.to(Device::cpu()));
-      return out;
+      return step();
     };
     size_t joined = 0;
     front::register_backend("norms", [&](std::unique_ptr<graph::Graph> graph, const front::BackendOptions&) {
@@ -225,9 +218,12 @@ TEST(GpuNorms, OfBertAreThoseOfSeparateKernels) {
       return [inner](std::span<const Tensor> inputs) { return inner->run(inputs); };
     });
     const Tensors got = gradients({{"backend", "norms"}}), want = gradients(kApart);
-    EXPECT_GE(joined, 4u);
+    EXPECT_GE(joined, 6u);
     ASSERT_EQ(got.size(), want.size());
-    for (size_t i = 0; i < got.size(); ++i) EXPECT_LE(distance(got[i], want[i]), half ? 2e-2 : 2e-5) << "gradient " << i;
+    double largest = 0;
+    for (auto& t : want) largest = std::max(largest, std::sqrt(squares_in(to(t, DType::F64))));
+    // A key's bias has no gradient but what is rounded.
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_LE(distance(got[i], want[i], 1e-3 * largest), half ? 2e-2 : 2e-5) << "gradient " << i;
   }
 }
 

@@ -89,6 +89,7 @@ TEST(DrawnPatterns, EachPassHasSomethingToDo) {
                           {"pad_products", "of large products: tests/sched/layout_test.cpp"},
                           {"pair_products", "of products read in pairs of columns: tests/sched/pair_test.cpp"},
                           {"recompute", "of large values: tests/sched/recompute_test.cpp"},
+                          {"join_columns", "of gradients of biases: tests/sched/join_columns_test.cpp"},
                           {"rows_and_columns", "of gradients of many rows: tests/sched/rows_and_columns_test.cpp"},
                           {"sum_columns", "of products of many rows: tests/sched/sum_columns_test.cpp"}};
   on_cpu.insert(on_both.begin(), on_both.end());

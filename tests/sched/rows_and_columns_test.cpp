@@ -124,14 +124,19 @@ const Case kJoined[] = {
      zeros(6) + over_rows(fmt::format("v0: f32 = load %0 [{0}*i0 + i1]\nv1: f32 = reduce max v0\nstore %7 [i0] v1\n", kColumns)) +
          over_columns(kStores)},
     {"columns before rows", 1, 1, zeros(6) + over_columns(kSum) + over_rows(kRowsOf)},
-    {"columns that leave elements for rows", 1, 1, zeros(6) + over_columns(kLeaves) + over_rows(folds("max", "%7")) + kRounds},
-    {"the same, and what follows from both in place", 2, 2,
-     over_columns(kLeaves) + over_rows(folds("max", "%7")) + over_columns(kInPlace, 2) + kRounds},
-    {"rows in two loops", 3, 2,
+    {"columns that leave elements for rows, which a third loop rounds", 2, 1,
+     zeros(6) + over_columns(kLeaves) + over_rows(folds("max", "%7")) + kRounds, 1},
+    {"the same, and what follows from both in place", 3, 2,
+     over_columns(kLeaves) + over_rows(folds("max", "%7")) + over_columns(kInPlace, 2) + kRounds, 1},
+    {"the same, and a function of each element, which stays", 1, 1,
+     zeros(6) + over_columns(kLeaves) + over_rows(folds("max", "%7")) +
+         node("function", 8, fmt::format("loop (i0: {})", kRows* kColumns),
+              "v0: f32 = load %8 [i0]\nv1: f32 = Exp v0\nv2: bf16 = Cast v1\nstore %4 [i0] v2\n")},
+    {"rows in two loops", 4, 2,
      over_columns(kLeaves) + over_rows(folds("max", "%3")) + node("more", 4, fmt::format("loop (i0: {}, r i1: {})", kRows, kColumns),
                                                                   folds("min", "%7")) +
          over_columns(kInPlace, 2) + kRounds,
-     1},
+     2},
     {"columns in two variables", 1, 1,
      zeros(6) + over_rows(kRowsOf) +
          over_columns(fmt::format("v0: f32 = load %0 [{1}*i0 + {0}*i2 + i1]\nv1: f32 = reduce sum v0\nstore %5 [i1] v1\n", kColumns,

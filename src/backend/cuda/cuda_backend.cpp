@@ -117,6 +117,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kPairProducts,
     sched::kSumColumns,
     sched::kRowsAndColumns,
+    sched::kJoinColumns,
     sched::kBringProducts,
     sched::kOverlapProducts,
     sched::kWriteBack,

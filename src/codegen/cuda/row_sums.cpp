@@ -15,7 +15,7 @@ using loop::Step;
 
 constexpr int kWarp = 32, kMostThreads = 512;
 constexpr int64_t kRegisters = 65536;        // of a multiprocessor
-constexpr int64_t kTemporaries = 48;         // registers of a thread beside what it keeps
+constexpr int64_t kTemporaries = 56;         // registers of a thread beside what it keeps
 constexpr int64_t kSummed = 64;              // registers of a thread for sums of columns
 constexpr int64_t kMostColumns = 32;         // of a thread
 constexpr int64_t kSharedBytes = 200 << 10;  // of Hopper's multiprocessors, beside what folds need
