@@ -18,8 +18,8 @@ std::optional<std::vector<Expr>> points_of(const Node& n);
 inline constexpr int64_t kSummedRows = 64;
 // Where a node may store sums (StoreMode::Sum): at the sum that a point's row is in, and its column. Columns are those of a product without
 // batches, or the channels of a convolution, whose rows are pixels, and whose sums are those of neighbouring rows; or of a loop that stores
-// sums, which has a variable of rows, dealt out to its sums one by one, and then one of a reduction over columns. nullopt: there are no such
-// points, or their number is not known.
+// sums, which has a variable of rows, dealt out to its sums one by one, and then one of a reduction over columns. nullopt: there are no
+// such points, or their number is not known.
 struct SumsPlace {
   Expr index;
   int64_t rows = 0, columns = 0;

@@ -184,6 +184,17 @@ std::optional<VarMap> point_at(const loop::Domain& d, const Expr& place, const E
   return out;
 }
 
+std::optional<loop::Var> variable_along(const loop::Domain& d, const VarMap& map, const Expr& column) {
+  std::optional<loop::Var> out;
+  for (auto& v : d.vars) {
+    if (v.extent() == Expr(1)) continue;
+    const Expr& at = map.at(v.symbol);
+    if (v.reduction ? sym::depends_on(at, column) : !(at == column)) return std::nullopt;
+    if (!v.reduction) out = v;
+  }
+  return out;
+}
+
 loop::Body rename(const loop::Body& body, const VarMap& map) { return loop::substitute(body, loop::replacing(map)); }
 
 std::optional<program::Node> flattened(const program::Node& n) {

@@ -22,6 +22,8 @@ std::optional<Match> match_domains(const loop::Domain& first, const loop::Domain
 
 // Each variable of a domain at the point whose place in memory is `at`, where the domain's points lie at `place`, one behind the other.
 std::optional<VarMap> point_at(const loop::Domain& d, const Expr& place, const Expr& at);
+// The one variable of a domain's space that runs along a column of the joint domain, which no variable of its reduction depends on.
+std::optional<loop::Var> variable_along(const loop::Domain& d, const VarMap& map, const Expr& column);
 // Whether an index has quotients or remainders.
 bool divides(const Expr& e);
 

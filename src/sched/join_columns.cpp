@@ -68,7 +68,8 @@ class Pass {
   // Whether the second one can run where the first one does, beside it.
   bool may_join(size_t i, size_t j) const {
     const Node &a = *flat_[i], &b = *flat_[j];
-    if (!(a.domain.vars[0].extent() == b.domain.vars[0].extent()) || !(a.domain.vars[1].extent() == b.domain.vars[1].extent())) return false;
+    if (!(a.domain.vars[0].extent() == b.domain.vars[0].extent()) || !(a.domain.vars[1].extent() == b.domain.vars[1].extent()))
+      return false;
     if (a.pass != b.pass || folds(a) + folds(b) > kMostFolds || a.body.steps.size() + b.body.steps.size() > kMostSteps) return false;
     // From the first one itself on.
     const auto is_touched = [&](const std::vector<size_t>& nodes) {

@@ -52,7 +52,8 @@ std::optional<Node> in_rows(const Node& n, const Expr& rows, const Expr& columns
 }
 
 // Takes over what a loop computes that folds the columns of what another one folds the rows of. Whichever loop is first in the program, its
-// elements are computed first. The joint loop runs where the first one was, and the results of columns are computed where the second one was.
+// elements are computed first. The joint loop runs where the first one was, and the results of columns are computed where the second one
+// was.
 class Joint {
  public:
   Joint(Program& p, const program::Uses& uses, size_t by_rows, size_t by_columns, Node rows, int64_t parts)
@@ -66,7 +67,14 @@ class Joint {
         parts_(parts) {}
   // Behind a joint loop: another one over the same rows, whether it folds them or not.
   Joint(Program& p, const program::Uses& uses, size_t by_rows, size_t joint, Node rows)
-      : p_(p), uses_(uses), by_rows_(by_rows), by_columns_(joint), reader_(p.nodes[joint]), rows_(std::move(rows)), node_(reader_), parts_(0) {}
+      : p_(p),
+        uses_(uses),
+        by_rows_(by_rows),
+        by_columns_(joint),
+        reader_(p.nodes[joint]),
+        rows_(std::move(rows)),
+        node_(reader_),
+        parts_(0) {}
 
   // The joint loop and the rest of the one over columns; nothing where they do not meet at each point.
   std::optional<std::pair<Node, Node>> run() {
@@ -165,9 +173,10 @@ class Joint {
   void drop_overwritten() {
     auto& steps = node_.body.steps;
     for (size_t k = 0; k < steps.size(); ++k) {
-      const bool again = is_plain_store(steps[k]) && std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(k) + 1, steps.end(), [&](auto& t) {
-        return is_plain_store(t) && t.buffer == steps[k].buffer && t.index == steps[k].index;
-      });
+      const bool again =
+          is_plain_store(steps[k]) && std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(k) + 1, steps.end(), [&](auto& t) {
+            return is_plain_store(t) && t.buffer == steps[k].buffer && t.index == steps[k].index;
+          });
       if (again) steps[k] = {};
     }
     loop::eliminate_dead(node_.body);
@@ -182,7 +191,8 @@ class Joint {
       if (steps[k].step != Step::Store) continue;
       for (size_t i = 0; i < steps.size(); ++i) {
         if (i == k || steps[i].buffer != steps[k].buffer || (steps[i].step != Step::Load && steps[i].step != Step::Store)) continue;
-        if (steps[i].step == Step::Store || !is_plain_store(steps[k]) || !(steps[i].index == steps[k].index) || pass[k] != last) return false;
+        if (steps[i].step == Step::Store || !is_plain_store(steps[k]) || !(steps[i].index == steps[k].index) || pass[k] != last)
+          return false;
       }
     }
     return true;
@@ -200,24 +210,13 @@ class Joint {
       for (auto& t : rows_.body.steps) {
         if ((t.step != Step::Load && t.step != Step::Store) || t.buffer != s.buffer || t.mask >= 0 || loop::uses_values(t.index)) continue;
         const auto map = point_at(reader_.domain, s.index, t.index);
-        if (!map || !runs_along(*map)) continue;
+        column_ = map ? variable_along(reader_.domain, *map, column().symbol) : std::nullopt;
+        if (!column_) continue;
         map_ = *map;
         return true;
       }
     }
     return false;
-  }
-
-  // Whether rows are folded, and one variable is that of columns.
-  bool runs_along(const VarMap& map) {
-    column_.reset();
-    for (auto& v : reader_.domain.vars) {
-      if (v.extent() == Expr(1)) continue;
-      const Expr& at = map.at(v.symbol);
-      if (v.reduction ? sym::depends_on(at, column().symbol) : !(at == column().symbol)) return false;
-      if (!v.reduction) column_ = v;
-    }
-    return column_.has_value();
   }
 
   // A store of each element moves to the joint loop, if nobody meets its memory on the way.
@@ -255,7 +254,8 @@ class Joint {
   }
 
   bool is_stored(int buffer) const {
-    return std::any_of(node_.body.steps.begin(), node_.body.steps.end(), [&](auto& t) { return t.step == Step::Store && t.buffer == buffer; });
+    return std::any_of(node_.body.steps.begin(), node_.body.steps.end(),
+                       [&](auto& t) { return t.step == Step::Store && t.buffer == buffer; });
   }
 
   // What a load gives at an element, which the joint loop may have loaded or stored.
@@ -288,8 +288,8 @@ class Joint {
     for (auto& s : node_.body.steps)
       if (loop::stores_sum(s) && s.args[0] == value) return s.buffer;
     const int buffer = p_.new_buffer("sums", DType::F32, parts_ * columns(), loop::BufferKind::Temporary);
-    builder_.store(buffer, DType::F32, sym::mod(row().symbol, parts_) * Expr(columns()) + column().symbol,
-                   {&builder_, value, DType::F32}, loop::StoreMode::Sum);
+    builder_.store(buffer, DType::F32, sym::mod(row().symbol, parts_) * Expr(columns()) + column().symbol, {&builder_, value, DType::F32},
+                   loop::StoreMode::Sum);
     return buffer;
   }
 

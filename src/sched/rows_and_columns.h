@@ -17,9 +17,9 @@ namespace toroid::sched {
 //   the sums of columns (loop::StoreMode::Sum), one of each for each worker of the target, to which rows are dealt out one by one. The loop
 //   over columns is then one over these parts;
 //   behind that, other loops over the same rows, and loops over elements alone whose arithmetic is light.
-// Each element is read once, and what one of them stored for another one stays in registers. Only the order of the additions is another one,
-// and the same in each run. The target says whether a kernel does that (target::Target::sums_refusal). Run when all that joins loops has
-// run. least_bytes: of what need not be read again. A line for each loop that is taken over, or that the target refuses.
+// Each element is read once, and what one of them stored for another one stays in registers. Only the order of the additions is another
+// one, and the same in each run. The target says whether a kernel does that (target::Target::sums_refusal). Run when all that joins loops
+// has run. least_bytes: of what need not be read again. A line for each loop that is taken over, or that the target refuses.
 constexpr int64_t kLeastSharedBytes = 1 << 20, kLeastRowsOfWorker = 8;
 std::vector<std::string> rows_and_columns(program::Program& p, const target::Target& target, int64_t least_bytes = kLeastSharedBytes,
                                           int64_t least_rows_of_worker = kLeastRowsOfWorker);

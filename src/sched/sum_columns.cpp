@@ -65,12 +65,7 @@ class Sums {
     if (!map || !(loop::reduction_size(reader_.domain) == Expr(place_.rows)) || !(loop::space_size(reader_.domain) == Expr(place_.columns)))
       return false;
     map_ = *map;
-    for (auto& v : reader_.domain.vars) {
-      if (v.extent() == Expr(1)) continue;
-      const Expr& at = map_.at(v.symbol);
-      if (v.reduction ? sym::depends_on(at, column().symbol) : !(at == column().symbol)) return false;
-      if (!v.reduction) column_ = v;
-    }
+    column_ = variable_along(reader_.domain, map_, column().symbol);
     return column_.has_value();
   }
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "compile/model.h"
+#include "compile/traced.h"
 #include "front/backend.h"
 #include "front/compile_model.h"
 #include "jit/nvrtc.h"
@@ -21,25 +22,13 @@
 #include "toroid/nn/models/bert.h"
 #include "toroid/ops.h"
 #include "toroid/random.h"
-#include "trace/tracer.h"
 
 namespace toroid::norms {
 namespace {
 
-using Tensors = std::vector<Tensor>;
-using Function = std::function<Tensors(const Tensors&)>;
-
-std::unique_ptr<graph::Graph> graph_of(const Function& f, const Tensors& inputs) {
-  trace::Tracer tracer("traced", nullptr);
-  Tensors results;
-  {
-    Tensors stand_ins;
-    for (auto& t : inputs) stand_ins.push_back(tracer.argument(t, "input", {}));
-    trace::Tracer::Scope scope(&tracer);
-    results = f(stand_ins);
-  }
-  return std::move(tracer.finish(std::move(results)).graph);
-}
+using test::Function;
+using test::graph_of;
+using test::Tensors;
 
 Tensor sample(const std::vector<int64_t>& sizes, DType dtype, unsigned seed, double mean = 0, double deviation = 1) {
   if (cuda_device_count() == 0) return Tensor::empty(sizes, dtype);  // sizes are all that is asked for
@@ -56,17 +45,22 @@ struct Case {
   Tensors inputs;
 };
 
-// Gradients of a norm over the last dimension. Residual: of a sum with a bias, scaled by a mask and added to a tensor, all of whose gradients
-// are wanted; Bias: of a sum with a bias, whose gradient sums columns of the result; Saved: with the mean and the deviation of rows, sums of
-// columns first.
+// Gradients of a norm over the last dimension. Residual: of a sum with a bias, scaled by a mask and added to a tensor, all of whose
+// gradients are wanted; Bias: of a sum with a bias, whose gradient sums columns of the result; Saved: with the mean and the deviation of
+// rows, sums of columns first.
 Case gradients_of(Norm norm, DType dtype, int64_t rows, int64_t columns, bool taken) {
   Case c;
   constexpr const char* kNames[] = {"layer_norm", "rms_norm", "residual", "bias", "saved"};
   c.name = fmt::format("{} {} of {} x {}", kNames[static_cast<int>(norm)], name_of(dtype), rows, columns);
   c.taken = taken;
-  c.inputs = {sample({rows, columns}, dtype, 1, 0.25), sample({columns}, dtype, 2, 1, 0.5), sample({columns}, dtype, 3),
-              sample({rows, columns}, dtype, 4),       sample({rows, columns}, dtype, 5),   sample({rows, norm == Norm::Residual ? columns : 1}, DType::F32, 6),
-              sample({rows, 1}, DType::F32, 7, 1, 0.5), sample({columns}, dtype, 8)};
+  c.inputs = {sample({rows, columns}, dtype, 1, 0.25),
+              sample({columns}, dtype, 2, 1, 0.5),
+              sample({columns}, dtype, 3),
+              sample({rows, columns}, dtype, 4),
+              sample({rows, columns}, dtype, 5),
+              sample({rows, norm == Norm::Residual ? columns : 1}, DType::F32, 6),
+              sample({rows, 1}, DType::F32, 7, 1, 0.5),
+              sample({columns}, dtype, 8)};
   if (norm == Norm::Saved) {
     c.function = [](const Tensors& x) {
       const DType given = x[0].dtype(), wide = x[5].dtype();
@@ -192,7 +186,8 @@ TEST(GpuNorms, AreThoseOfSeparateKernels) {
 TEST(GpuNorms, OfBertAreThoseOfSeparateKernels) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   nn::BertConfig config;
-  config.vocab_size = 512, config.hidden_size = 256, config.num_hidden_layers = 2, config.num_attention_heads = 4, config.intermediate_size = 512;
+  config.vocab_size = 512, config.hidden_size = 256, config.num_hidden_layers = 2, config.num_attention_heads = 4,
+  config.intermediate_size = 512;
   nn::BertForSequenceClassification model(config, 2, nn::Init(1, DType::F32, Device::cuda()));
   model.train();
   const Tensor tokens = to(512 * rand({16, 128}, DType::F32, Device::cuda()), DType::I64),
@@ -213,7 +208,8 @@ TEST(GpuNorms, OfBertAreThoseOfSeparateKernels) {
     };
     size_t joined = 0;
     front::register_backend("norms", [&](std::unique_ptr<graph::Graph> graph, const front::BackendOptions&) {
-      auto inner = std::make_shared<compiler::CompiledModel>(front::compile_model(std::move(graph), {.device = Device::cuda(), .freeze = false}));
+      auto inner =
+          std::make_shared<compiler::CompiledModel>(front::compile_model(std::move(graph), {.device = Device::cuda(), .freeze = false}));
       joined = together(inner->report().schedule.choices);
       return [inner](std::span<const Tensor> inputs) { return inner->run(inputs); };
     });

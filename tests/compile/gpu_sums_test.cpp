@@ -8,31 +8,20 @@
 #include <random>
 
 #include "compile/model.h"
+#include "compile/traced.h"
 #include "front/compile_model.h"
 #include "jit/nvrtc.h"
 #include "toroid/device.h"
 #include "toroid/error.h"
 #include "toroid/grad.h"
 #include "toroid/ops.h"
-#include "trace/tracer.h"
 
 namespace toroid::sums {
 namespace {
 
-using Tensors = std::vector<Tensor>;
-using Function = std::function<Tensors(const Tensors&)>;
-
-std::unique_ptr<graph::Graph> graph_of(const Function& f, const Tensors& inputs) {
-  trace::Tracer tracer("traced", nullptr);
-  Tensors results;
-  {
-    Tensors stand_ins;
-    for (auto& t : inputs) stand_ins.push_back(tracer.argument(t, "input", {}));
-    trace::Tracer::Scope scope(&tracer);
-    results = f(stand_ins);
-  }
-  return std::move(tracer.finish(std::move(results)).graph);
-}
+using test::Function;
+using test::graph_of;
+using test::Tensors;
 
 // Elements that `draw` gives, one after the other.
 Tensor drawn(const std::vector<int64_t>& sizes, DType dtype, const std::function<double()>& draw) {

@@ -65,8 +65,8 @@ const std::string kInPlace = fmt::format(
     "v0: f32 = load %8 [{0}*i0 + i1]\nv1: f32 = load %7 [i0]\nv2: f32 = Sub v0 v1\nstore %8 [{0}*i0 + i1] v2\nv4: f32 = reduce sum v2\n"
     "store %6 [i1] v4\n",
     kColumns);
-const std::string kRounds = node("rounds", 8, fmt::format("loop (i0: {})", kRows* kColumns),
-                                 "v0: f32 = load %8 [i0]\nv1: bf16 = Cast v0\nstore %4 [i0] v1\n");
+const std::string kRounds =
+    node("rounds", 8, fmt::format("loop (i0: {})", kRows* kColumns), "v0: f32 = load %8 [i0]\nv1: bf16 = Cast v0\nstore %4 [i0] v1\n");
 
 std::string zeros(int buffer, int64_t count = kColumns) {
   return node("zeros", 9, fmt::format("loop (i0: {})", count), fmt::format("v0: f32 = const 0\nstore %{} [i0] v0\n", buffer));
@@ -133,9 +133,8 @@ const Case kJoined[] = {
          node("function", 8, fmt::format("loop (i0: {})", kRows* kColumns),
               "v0: f32 = load %8 [i0]\nv1: f32 = Exp v0\nv2: bf16 = Cast v1\nstore %4 [i0] v2\n")},
     {"rows in two loops", 4, 2,
-     over_columns(kLeaves) + over_rows(folds("max", "%3")) + node("more", 4, fmt::format("loop (i0: {}, r i1: {})", kRows, kColumns),
-                                                                  folds("min", "%7")) +
-         over_columns(kInPlace, 2) + kRounds,
+     over_columns(kLeaves) + over_rows(folds("max", "%3")) +
+         node("more", 4, fmt::format("loop (i0: {}, r i1: {})", kRows, kColumns), folds("min", "%7")) + over_columns(kInPlace, 2) + kRounds,
      2},
     {"columns in two variables", 1, 1,
      zeros(6) + over_rows(kRowsOf) +

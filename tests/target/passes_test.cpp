@@ -61,10 +61,12 @@ TEST(ProgramPasses, RunInTheOrderOfTheTable) {
                    "write_back", "reuse", "share_launches", "overlap_collectives"}));
   EXPECT_EQ(Scheduled(cpu, verified("per-node")).ran(), (Names{"inline_defaults", "choose", "write_back"}));
   EXPECT_EQ(Scheduled(cpu, verified("none")).ran(), (Names{"inline_defaults", "choose", "split_reductions", "write_back"}));
-  EXPECT_EQ(Scheduled(gpu, verified("all")).ran(),
-            (Names{"pad_products", "inline_defaults", "fuse", "choose", "fuse", "factor_sums", "recompute", "absorb_producers",
-                   "pair_products", "sum_columns", "rows_and_columns", "join_columns", "bring_products", "overlap_products", "write_back", "reuse",
-                   "old_contents", "foreach", "mark_meetings", "name_templates"}));
+  EXPECT_EQ(
+      Scheduled(gpu, verified("all")).ran(),
+      (Names{
+          "pad_products",     "inline_defaults", "fuse",         "choose",           "fuse",          "factor_sums",    "recompute",
+          "absorb_producers", "pair_products",   "sum_columns",  "rows_and_columns", "join_columns",  "bring_products", "overlap_products",
+          "write_back",       "reuse",           "old_contents", "foreach",          "mark_meetings", "name_templates"}));
   EXPECT_EQ(Scheduled(gpu, verified("per-node")).ran(),
             (Names{"inline_defaults", "choose", "write_back", "old_contents", "mark_meetings", "name_templates"}));
 }

@@ -128,6 +128,8 @@ class CudaWriter {
   void store_sums(int k);
   void store_rows();
   void passes();
+  void begin_passes();
+  void each_pass();
   void uniform(int q);
   bool uniform_in_lane(int k) const;
   std::vector<int> with_uniform(std::vector<int> steps, const std::vector<int>& reduces) const;

@@ -177,8 +177,14 @@ void CudaWriter::store_rows() {
 }
 
 void CudaWriter::passes() {
+  begin_passes();
+  each_pass();
+}
+
+// What threads keep, and what they load before the first pass.
+void CudaWriter::begin_passes() {
   for (int k : p_.keeps) declare_kept(k);
-  auto load = [&](const std::vector<int>& early) {
+  const auto load = [&](const std::vector<int>& early) {
     CudaPass pass;
     pass.steps = early;
     if (!early.empty()) walk(pass, {});
@@ -186,6 +192,9 @@ void CudaWriter::passes() {
   load(p_.early_constants);
   wait();
   load(p_.early);
+}
+
+void CudaWriter::each_pass() {
   for (size_t q = 0; q < p_.passes.size(); ++q) {
     uniform(static_cast<int>(q) + 1);
     if (!p_.passes[q].empty()) write_pass(p_.passes[q]);

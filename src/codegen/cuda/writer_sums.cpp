@@ -14,16 +14,8 @@ void CudaWriter::row_sums() {
   e_.line(groups == 1 ? "const int part = threadIdx.x, group = 0;"
                       : fmt::format("const int part = threadIdx.x % {0}, group = threadIdx.x / {0};", p_.row_threads));
   for (int k : p_.sums) e_.line(fmt::format("f32 c{}[{}][{}] = {{}};", k, p_.repeats, p_.vector));
-  for (int k : p_.keeps) declare_kept(k);
   if (p_.shared_bytes > 0) e_.line("extern __shared__ uint4 shared_rows[];");
-  const auto load = [&](const std::vector<int>& early) {
-    CudaPass pass;
-    pass.steps = early;
-    if (!early.empty()) walk(pass, {});
-  };
-  load(p_.early_constants);
-  wait();
-  load(p_.early);
+  begin_passes();
   e_.line(fmt::format("const idx first = (idx)blockIdx.x{}, hop = {}, rows = {};",
                       groups > 1 ? fmt::format(" + group * {}", p_.row_blocks) : "", p_.row_blocks * groups, rows));
   bring_rows();
@@ -32,11 +24,7 @@ void CudaWriter::row_sums() {
   e_.open("for (idx row = first; row < rows; row += hop)");
   decode(p_.space, "row");
   await_rows();
-  for (size_t q = 0; q < p_.passes.size(); ++q) {
-    uniform(static_cast<int>(q) + 1);
-    if (!p_.passes[q].empty()) write_pass(p_.passes[q]);
-  }
-  uniform(static_cast<int>(p_.passes.size()) + 1);
+  each_pass();
   store_rows();
   guard_.clear();
   e_.line("turn ^= 1;");
@@ -71,7 +59,8 @@ void CudaWriter::bring_rows() {
   }
   for (size_t i = 0; i < p_.numbers.size(); ++i) {
     const loop::Statement& s = p_.step(p_.numbers[i]);
-    e_.line(fmt::format("bring_number(numbers + to * {} + {}, {} + {});", p_.numbers.size(), i, pointer(s.buffer, s.dtype), e_.index(s.index)));
+    e_.line(
+        fmt::format("bring_number(numbers + to * {} + {}, {} + {});", p_.numbers.size(), i, pointer(s.buffer, s.dtype), e_.index(s.index)));
   }
   if (!p_.numbers.empty()) e_.line("arrive_with_numbers(arrived + to);");
   e_.restore(before);
