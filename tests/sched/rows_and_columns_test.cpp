@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
+#include <utility>
 
 #include "program/interpret.h"
 #include "program/parse.h"
@@ -83,10 +85,11 @@ Program program_of(const std::string& nodes) {
   return p;
 }
 
-std::vector<std::vector<double>> results_of(const Program& p) {
+std::vector<std::vector<double>> results_of(const Program& p,
+                                            const std::vector<int64_t>& sizes = {kRows * kColumns, kRows* kColumns, kColumns, kRows}) {
   std::vector<Tensor> inputs;
-  for (size_t i = 0; i < 4; ++i) {
-    std::vector<double> values(static_cast<size_t>(p.buffers[i].numel.constant()));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    std::vector<double> values(static_cast<size_t>(sizes[i]));
     for (size_t k = 0; k < values.size(); ++k) values[k] = static_cast<double>((k * (7 + 4 * i) + k / 5) % 31) / 8 - 1;
     inputs.push_back(Tensor::of(values, std::vector{static_cast<int64_t>(values.size())}, p.buffers[i].dtype));
   }
@@ -248,6 +251,91 @@ TEST(RowsAndColumns, WhereItIsWorthIt) {
   const auto refused = lines_of(kRefuses, 1, 1);
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0], "by_rows for by_columns: columns are not summed with rows, as it does not");
+}
+
+// Loops drawn over elements (%0, %3 to %5), rows (%6, %7) and columns (%8, %9), which read what others wrote, write it in place and
+// write over it.
+class Drawn {
+ public:
+  explicit Drawn(unsigned seed) : random_(seed) {}
+
+  Program program() {
+    std::string text = "program \"p\" {\n", ends;
+    const auto buffer = [&](int b, int64_t count, const char* kind) {
+      text += fmt::format("buffer %{0} \"b{0}\": f32[{1}] {2}\n", b, count, kind);
+      if (kind[0] == 'o') ends += fmt::format("out %{}: f32[{}]\n", b, count);
+    };
+    for (int b = 0; b <= 2; ++b) {
+      const int64_t count = b == 0 ? kRows * kColumns : b == 1 ? kRows : kColumns;
+      buffer(b, count, "input");
+      ends += fmt::format("in %{0} user \"b{0}\": f32[{1}]\n", b, count);
+    }
+    for (int b = 3; b <= 5; ++b) buffer(b, kRows * kColumns, "temporary");
+    for (int b = 6; b <= 7; ++b) buffer(b, kRows, "output");
+    for (int b = 8; b <= 9; ++b) buffer(b, kColumns, "output");
+    for (int b = 10; b <= 12; ++b) buffer(b, kRows * kColumns, "output");
+    std::string nodes;
+    for (int b = 3; b <= 9; ++b) {
+      const auto [from, count] = b <= 5 ? std::pair{0, kRows * kColumns} : b <= 7 ? std::pair{1, kRows} : std::pair{2, kColumns};
+      nodes += copy(from, b, count, b % 3);
+    }
+    for (int i = 0; i < 7; ++i) nodes += loop(i);
+    for (int b = 3; b <= 5; ++b) nodes += copy(b, b + 7, kRows * kColumns, 0);
+    const Program p = program::parse(text + ends + nodes + "}\n");
+    program::verify(p, program::Stage::Scheduled, "parse");
+    return p;
+  }
+
+ private:
+  int draw(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
+  static std::string copy(int from, int to, int64_t count, int by) {
+    return node("copy", 20 + to, fmt::format("loop (i0: {})", count),
+                fmt::format("v0: f32 = load %{} [i0]\nv1: f32 = const {}\nv2: f32 = Sub v0 v1\nstore %{} [i0] v2\n", from, by, to));
+  }
+
+  // One over columns, over rows or over elements: half of an element less what is known of its row and its column.
+  std::string loop(int i) {
+    const int kind = draw(5), from = draw(4), to = 3 + draw(3);
+    const std::string element = fmt::format("[{}*i0 + i1]", kColumns);
+    std::string steps = fmt::format(
+        "v0: f32 = load %{} {}\nv1: f32 = const 0.5\nv2: f32 = Mul v0 v1\nv3: f32 = load %{} [i0]\n"
+        "v4: f32 = Sub v2 v3\nv5: f32 = load %{} [i1]\nv6: f32 = Sub v4 v5\n",
+        from == 0 ? 0 : 2 + from, element, 6 + draw(2), 8 + draw(2));
+    const bool stores = kind == 4 || draw(3) > 0;
+    if (kind == 4) return node("light", 40 + i, fmt::format("loop (i0: {}, i1: {})", kRows, kColumns), steps + store(to, element, 6));
+    if (kind < 2) {
+      int next = 7;
+      if (stores) steps += store(to, element, 6), ++next;
+      steps += fmt::format("v{}: f32 = reduce sum v6\nv{}: f32 = const 0.0625\nv{}: f32 = Mul v{} v{}\n", next, next + 1, next + 2, next,
+                           next + 1);
+      return node("columns", 40 + i, fmt::format("loop (r i0: {}, i1: {})", kRows, kColumns), steps + store(8 + draw(2), "[i1]", next + 2));
+    }
+    steps += fmt::format("v7: f32 = reduce {} v6\nv8: f32 = const 0.0625\nv9: f32 = Mul v7 v8\n", kind == 2 ? "sum" : "max");
+    if (stores) steps += fmt::format("v10: f32 = Sub v6 v9\n") + store(to, element, 10);
+    return node("rows", 40 + i, fmt::format("loop (i0: {}, r i1: {})", kRows, kColumns), steps + store(6 + draw(2), "[i0]", 9));
+  }
+  static std::string store(int to, const std::string& at, int value) { return fmt::format("store %{} {} v{}\n", to, at, value); }
+
+  std::mt19937 random_;
+};
+
+TEST(RowsAndColumns, OfDrawnLoops) {
+  size_t joined = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const Program given = Drawn(seed).program();
+    Program made = given;
+    joined += rows_and_columns(made, kTakes, 1, 1).size();
+    program::verify(made, program::Stage::Scheduled, "rows_and_columns");
+    const auto before = results_of(given, {kRows * kColumns, kRows, kColumns}),
+               after = results_of(made, {kRows * kColumns, kRows, kColumns});
+    for (size_t out = 0; out < before.size(); ++out)
+      for (size_t k = 0; k < before[out].size(); ++k)
+        ASSERT_NEAR(after[out][k], before[out][k], 1e-4 * (1 + std::abs(before[out][k])))
+            << "output " << out << ", element " << k << "\n"
+            << program::to_string(given) << program::to_string(made);
+  }
+  EXPECT_GT(joined, 150u);
 }
 
 }  // namespace
