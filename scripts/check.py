@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the house rules: includes between rooms, include cycles, file sizes, texts that must not appear, where options are read.
+"""Checks the house rules: includes between rooms, include cycles, file sizes, texts that must not appear, where options are read, where
+files lie that are no text.
 
 Usage: check.py [ROOT]. Prints one line a finding; exit status 1 when there is an error (warnings alone are no error)."""
 
@@ -20,6 +21,7 @@ OPTION_DOORS = ("src/base/", "src/cli/", "src/package/interface/", "src/front/ea
 PROCESS_OPTIONS = re.compile(r"\b(of_process|process_key_number|list_options|set_option|ScopedOption)\b")
 TEXT_SUFFIXES = (".cpp", ".h", ".md", ".txt", ".py", ".sh", ".json", ".cmake", ".yml", ".toml", ".cu", ".c", ".in", "")
 ALWAYS = ("base", "sym")
+DATA_FOLDERS = ("tests/data/", "examples/")
 
 
 def code_files(root):
@@ -31,12 +33,15 @@ def code_files(root):
                     yield os.path.relpath(os.path.join(path, name), root)
 
 
-def text_files(root):
+def all_files(root):
     for path, folders, names in os.walk(root):
         folders[:] = sorted(f for f in folders if f == ".ci" or not f.startswith(("build", ".", "__pycache__")))
         for name in sorted(names):
-            if os.path.splitext(name)[1] in TEXT_SUFFIXES:
-                yield os.path.relpath(os.path.join(path, name), root)
+            yield os.path.relpath(os.path.join(path, name), root)
+
+
+def text_files(root):
+    return (path for path in all_files(root) if os.path.splitext(path)[1] in TEXT_SUFFIXES)
 
 
 def read(root, path):
@@ -173,6 +178,15 @@ def check_texts(root):
                     yield f"error: {path}:{number}: contains '{match.group(0)}', a path of one machine"
 
 
+def check_binaries(root):
+    for path in all_files(root):
+        if path.startswith(DATA_FOLDERS):
+            continue
+        with open(os.path.join(root, path), "rb") as file:
+            if b"\0" in file.read(8192):
+                yield f"error: {path}: is no text, and lies outside of {' and '.join(DATA_FOLDERS)}; remove it, or put it there"
+
+
 def check_options(root, paths):
     for path in paths:
         if not path.startswith("src/") or path.startswith(OPTION_DOORS):
@@ -193,6 +207,7 @@ def check(root):
     findings += check_cycles(graph)
     findings += check_sizes(root, paths)
     findings += check_texts(root)
+    findings += check_binaries(root)
     findings += check_options(root, paths)
     return findings, len(paths)
 

@@ -81,6 +81,13 @@ class CheckTest(unittest.TestCase):
         status, output = self.run_check(**{"src__tensor__tensor_dot_cpp": "// as of_process() says\nint a = get_option(options::kThreads);\n"})
         self.assertEqual(status, 0, output)
 
+    def test_files_that_are_no_text(self):
+        for name in ("tool-1_dot_whl", "docs__picture_dot_png", "src__base__a_dot_out"):
+            self.expect(f"error: {name.replace('__', '/').replace('_dot_', '.')}: is no text, and lies outside of", **{name: "PK\0\1"})
+        for name in ("tests__data__model_dot_pt2", "examples__digits__digits_dot_pt2", "build__core_dot_so", "_dot_git__index"):
+            status, output = self.run_check(**{name: "PK\0\1"})
+            self.assertEqual(status, 0, output)
+
     def test_forbidden_include(self):
         self.expect(
             "src/device/device.h:2: includes include/toroid/tensor.h: room 'device' may not include room 'tensor' (allowed: base, sym)",
