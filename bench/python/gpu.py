@@ -114,6 +114,7 @@ def compare(name: str, backends: list[tuple[str, str]], seconds: float) -> None:
         model, inputs = inference(name)
         expected = model(*inputs)
     for backend, mode in backends:
+        torch._C._cuda_clearCublasWorkspaces()  # those of eager PyTorch, which a backend may free and ask for again
         torch.cuda.empty_cache()
         before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
         label = f"{backend}:{mode}"

@@ -290,4 +290,37 @@ const std::vector<Tensor>& Arguments::view(const std::vector<py::handle>& object
   return views_;
 }
 
+Pins::Pins(py::handle type, const std::vector<std::pair<size_t, py::object>>& tensors) : api_(exchange_api(type)) {
+  TOROID_CHECK(api_, "the class has no __dlpack_c_exchange_api__");
+  for (const py::handle base : type.attr("__mro__")) {
+    const py::object members = base.attr("__dict__");
+    if (!version_ && members.contains("_version")) version_ = members["_version"];
+  }
+  TOROID_CHECK(version_ && Py_TYPE(version_.ptr())->tp_descr_get, "the class has no _version");
+  for (auto& [place, tensor] : tensors) pins_.push_back({place, tensor, version_of(tensor), elements_of(tensor)});
+}
+
+long Pins::version_of(const py::object& tensor) const {
+  PyObject* const t = tensor.ptr();
+  const auto value =
+      py::reinterpret_steal<py::object>(Py_TYPE(version_.ptr())->tp_descr_get(version_.ptr(), t, reinterpret_cast<PyObject*>(Py_TYPE(t))));
+  if (!value) throw py::error_already_set();
+  return PyLong_AsLong(value.ptr());
+}
+
+const void* Pins::elements_of(const py::object& tensor) const {
+  dlpack::Array now{};
+  if (api_->view(tensor.ptr(), &now) != 0) throw py::error_already_set();
+  return static_cast<std::byte*>(now.data) + now.byte_offset;
+}
+
+bool Pins::hold(const py::list& arguments) const {
+  for (auto& pin : pins_) {
+    if (pin.place >= arguments.size() || PyList_GET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(pin.place)) != pin.tensor.ptr())
+      return false;
+    if (version_of(pin.tensor) != pin.version || elements_of(pin.tensor) != pin.elements) return false;
+  }
+  return true;
+}
+
 }  // namespace toroid::python

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "dlpack.h"
@@ -66,6 +67,29 @@ class Arguments {
 
  private:
   std::vector<Tensor> views_;
+};
+
+// Tensors that a program was made for, which should not have changed since.
+class Pins {
+ public:
+  // tensors: of the class `type`, which has `api` and counts writes in `_version`, by their places among a call's arguments.
+  Pins(py::handle type, const std::vector<std::pair<size_t, py::object>>& tensors);
+  // Whether the arguments at these places are the same objects, nobody has written to them, and their elements lie where they lay.
+  bool hold(const py::list& arguments) const;
+
+ private:
+  struct Pin {
+    size_t place;
+    py::object tensor;
+    long version;
+    const void* elements;
+  };
+  long version_of(const py::object& tensor) const;
+  const void* elements_of(const py::object& tensor) const;
+
+  const dlpack::ExchangeApi* api_;
+  py::object version_;  // the descriptor: a look for the attribute takes longer than what it does
+  std::vector<Pin> pins_;
 };
 
 }  // namespace toroid::python

@@ -293,6 +293,9 @@ void add_models(py::module_& m) {
         return Model::from_program(json, tensors, name, options);
       },
       py::arg("json"), py::arg("held"), py::arg("name"), py::arg("options"));
+  py::class_<Pins>(m, "Pins", "Tensors that should not have changed since.")
+      .def(py::init<py::handle, const std::vector<std::pair<size_t, py::object>>&>(), py::arg("type"), py::arg("tensors"))
+      .def("hold", &Pins::hold, py::arg("arguments"));
   py::class_<Program>(m, "Program", "A graph of PyTorch, compiled.")
       .def(py::init([](py::handle type, const std::string& json, const py::dict& held, const std::string& name,
                        std::vector<std::vector<size_t>> orders, const ModelOptions& options) {

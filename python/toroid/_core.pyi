@@ -78,6 +78,12 @@ class Model:
     @property
     def summary(self) -> Summary: ...
 
+class Pins:
+    """Tensors that should not have changed since."""
+
+    def __init__(self, type: type[Any], tensors: Sequence[tuple[int, Any]]) -> None: ...
+    def hold(self, arguments: list[Any]) -> bool: ...
+
 class Program:
     """A graph of PyTorch, compiled."""
 

@@ -186,7 +186,7 @@ namespace {
 // loop variable, not about single elements. True when it was done.
 bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<graph::Value*>& list, size_t dim) {
   constexpr size_t kMostParts = 4;
-  constexpr int kMostWork = 8;
+  constexpr int kMostWork = 40;
   Expr each = list[0]->type.sizes[dim];
   int work = 0;
   for (auto* v : list) {

@@ -10,31 +10,12 @@
 #include "graph/inplace.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
+#include "graph/pass_runs.h"
 #include "log_scope.h"
 #include "toroid/log.h"
 
 namespace toroid::graph {
 namespace {
-
-// The nodes and the return line, without the types.
-std::string body(const Graph& g) {
-  std::string out;
-  for (auto& n : g.nodes) {
-    for (auto* r : n->results) out += (r == n->results[0] ? "" : ", ") + r->name;
-    out += " = " + n->op->name;
-    for (auto& a : n->args) out += " " + to_string(a);
-    out += "\n";
-  }
-  out += "return";
-  for (auto& o : g.outputs) out += " " + (o.value ? o.value->name : to_string(o.literal));
-  return out;
-}
-
-std::unique_ptr<Graph> run(const char* pass, const Graph& g) {
-  auto after = find_pass(pass).run(g);
-  if (after) verify(*after, std::string("after ") + pass);
-  return after;
-}
 
 TEST(Dce, DropsWhatNothingNeeds) {
   auto g = parse(R"(graph "t"(%x: f32[2], constant %k: f32[2]) {
@@ -48,59 +29,31 @@ TEST(Dce, DropsWhatNothingNeeds) {
   EXPECT_EQ(run("dce", *after), nullptr);
 }
 
-TEST(FindAttention, WrittenOutByExporters) {
-  const char* head = R"(graph "t"(%q: f32[2, 3, 4, 8], %k: f32[2, 3, 5, 8], %v: f32[2, 3, 5, 6], %m: bool[2, 1, 4, 5]) {
-    %zero: f32[] = scalar_tensor(s=0.0, dtype=f32)
-    %low: f32[] = scalar_tensor(s=-inf, dtype=f32)
-    %bias: f32[2, 1, 4, 5] = where.self(%m, %zero, %low)
-    %qs: f32[2, 3, 4, 8] = mul.Scalar(%q, other=0.5)
-    %q3: f32[6, 4, 8] = view(%qs, size=[6, 4, 8])
-    %kt: f32[2, 3, 8, 5] = permute(%k, dims=[0, 1, 3, 2])
-    %ks: f32[2, 3, 8, 5] = mul.Scalar(%kt, other=0.25)
-    %kc: f32[2, 3, 8, 5] = clone(%ks)
-    %k3: f32[6, 8, 5] = view(%kc, size=[6, 8, 5])
-    %p: f32[6, 4, 5] = bmm(%q3, %k3)
-    %p4: f32[2, 3, 4, 5] = view(%p, size=[2, 3, 4, 5])
-    %s: f32[2, 3, 4, 5] = add.Tensor(%p4, %bias)
-    %soft: f32[2, 3, 4, 5] = _softmax(%s, dim=-1, half_to_float=false)
-)";
-  const char* safe = R"(    %eq: bool[2, 3, 4, 5] = eq.Scalar(%s, other=-inf)
-    %some: bool[2, 3, 4, 5] = logical_not(%eq)
-    %any: bool[2, 3, 4, 1] = any.dim(%some, dim=-1, keepdim=true)
-    %none: bool[2, 3, 4, 1] = logical_not(%any)
-    %zeros: f32[2, 3, 4, 5] = full_like(%soft, fill_value=0)
-    %w: f32[2, 3, 4, 5] = where.self(%none, %zeros, %soft)
-)";
-  const auto rest = [](const std::string& weights, const std::string& more = "") {
-    return "    %w3: f32[6, 4, 5] = view(" + weights + ", size=[6, 4, 5])\n    %v3: f32[6, 5, 6] = view(%v, size=[6, 5, 6])\n" +
-           "    %o: f32[6, 4, 6] = bmm(%w3, %v3)\n    return %o" + more + "\n}";
-  };
-  auto g = parse(head + std::string(safe) + rest("%w"));
-  auto after = run("dce", *run("find_attention", *g));
-  EXPECT_EQ(after->nodes[after->nodes.size() - 2]->op->name, "scaled_dot_product_attention");
-  EXPECT_NE(body(*after).find(" %m 0.0 false 0.125 false"), std::string::npos) << body(*after);
-  std::vector<Tensor> inputs;
-  for (auto sizes : std::vector<std::vector<int64_t>>{{2, 3, 4, 8}, {2, 3, 5, 8}, {2, 3, 5, 6}}) {
-    Tensor t = Tensor::empty(sizes, DType::F32);
-    for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(i * 37 % 23) / 11 - 1;
-    inputs.push_back(t);
+// Linear layers as exporters and PyTorch's compiler write them.
+TEST(MergeLinear, JoinsProductsWithTransposedWeights) {
+  for (const char* transposed : {"t(%w)", "permute(%w, dims=[1, 0])", "permute(%w, dims=[-1, -2])", "transpose.int(%w, dim0=0, dim1=1)"}) {
+    std::string text = R"(graph "t"(%x: f32[2, 3], constant %w: f32[4, 3], constant %u: f32[4, 3]) {
+    %a: f32[3, 4] = )" +
+                       std::string(transposed) + R"(
+    %b: f32[3, 4] = )" +
+                       std::regex_replace(transposed, std::regex("%w"), "%u") + R"(
+    %m: f32[2, 4] = mm(%x, %a)
+    %n: f32[2, 4] = mm(%x, %b)
+    return %m, %n
+})";
+    auto g = parse(text);
+    for (auto& in : g->inputs)
+      if (in.kind == graph::InputKind::Constant) in.data = Tensor::full(std::vector<int64_t>{4, 3}, 1, DType::F32);
+    auto after = run("merge_linear", *g);
+    ASSERT_NE(after, nullptr) << transposed;
+    EXPECT_EQ(std::count_if(after->nodes.begin(), after->nodes.end(), [](auto& n) { return n->op->name == "mm"; }), 1) << transposed;
   }
-  Tensor mask = Tensor::full(std::vector<int64_t>{2, 1, 4, 5}, 1, DType::Bool);
-  for (int i : {1, 5, 6, 7, 8, 9, 13}) mask.data<bool>()[i] = false;  // among them a whole row
-  inputs.push_back(mask);
-  const auto want = interpret(*g, inputs)[0].to_vector(), got = interpret(*after, inputs)[0].to_vector();
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-6) << i;
+}
 
-  // Rows that are masked as a whole would be NaN, somebody else wants the weights, the softmax runs over another dimension.
-  EXPECT_EQ(run("find_attention", *parse(head + rest("%soft"))), nullptr);
-  EXPECT_EQ(run("find_attention", *parse(head + std::string(safe) + rest("%w", ", %w"))), nullptr);
-  std::string other = head + std::string(safe) + rest("%w");
-  other.replace(other.find("_softmax(%s, dim=-1"), 19, "_softmax(%s, dim=-2");
-  EXPECT_EQ(run("find_attention", *parse(other)), nullptr);
-  // Heads of any width.
-  other = std::regex_replace(head + std::string(safe) + rest("%w"), std::regex("\\b8\\b"), "s0");
-  other.replace(other.find(") {"), 3, ") symbols(s0 in 2..64) {");
-  EXPECT_EQ(run("find_attention", *parse(other)), nullptr);
+TEST(Simplify, TranspositionsHaveOneName) {
+  auto g = parse("graph \"t\"(%x: f32[2, 3]) {\n  %a: f32[3, 2] = t(%x)\n  return %a\n}");
+  EXPECT_EQ(body(*run("simplify", *g)), "permute = permute %x [1, 0]\nreturn permute");
+  EXPECT_EQ(run("simplify", *run("simplify", *g)), nullptr);
 }
 
 TEST(Cse, MergesEqualNodes) {

@@ -15,7 +15,7 @@
 namespace toroid::graph {
 namespace {
 
-std::string body(const Graph& g) {
+std::string typed_body(const Graph& g) {
   std::string out;
   for (auto& n : g.nodes) {
     out += n->results[0]->name + ": " + to_string(n->results[0]->type) + " = " + n->op->name;
@@ -90,7 +90,7 @@ TEST(Trim, LastRowOfACausalLayer) {
   })");
   auto after = trimmed(*g);
   ASSERT_NE(after, nullptr);
-  EXPECT_EQ(body(*after),
+  EXPECT_EQ(typed_body(*after),
             "x2: f32[8, 6] = view %x [8, 6]\n"
             "narrow: f32[1, 6] = narrow %x2 0 7 1\n"
             "qm: f32[1, 6] = mm %narrow %q\n"
@@ -130,8 +130,8 @@ TEST(Trim, ProductsOfHalvesInF32) {
   })");
   auto after = trimmed(*g);
   ASSERT_NE(after, nullptr);
-  EXPECT_NE(body(*after).find("f32[2, 1, 5] = bmm.dtype"), std::string::npos) << body(*after);
-  EXPECT_NE(body(*after).find("f32[3, 6] = mm.dtype"), std::string::npos) << body(*after);
+  EXPECT_NE(typed_body(*after).find("f32[2, 1, 5] = bmm.dtype"), std::string::npos) << typed_body(*after);
+  EXPECT_NE(typed_body(*after).find("f32[3, 6] = mm.dtype"), std::string::npos) << typed_body(*after);
   expect_same(*g, *after);
 }
 
@@ -148,9 +148,9 @@ TEST(Trim, CausalRows) {
                                start, end, end - start));
     auto after = trimmed(*g);
     ASSERT_NE(after, nullptr);
-    EXPECT_NE(body(*after).find(fmt::format("kk: f32{} = neg", want)), std::string::npos) << body(*after);
-    EXPECT_EQ(body(*after).find("ge.Tensor") != std::string::npos, end - start > 1) << "a mask where rows see different keys";
-    EXPECT_EQ(body(*after).find("true"), std::string::npos) << body(*after);
+    EXPECT_NE(typed_body(*after).find(fmt::format("kk: f32{} = neg", want)), std::string::npos) << typed_body(*after);
+    EXPECT_EQ(typed_body(*after).find("ge.Tensor") != std::string::npos, end - start > 1) << "a mask where rows see different keys";
+    EXPECT_EQ(typed_body(*after).find("true"), std::string::npos) << typed_body(*after);
     expect_same(*g, *after);
   }
 }
@@ -172,8 +172,8 @@ TEST(Trim, RowsOfEachSequence) {
   auto after = trimmed(*g);
   ASSERT_NE(after, nullptr);
   EXPECT_EQ(flops(*after) * 4, flops(*g));
-  EXPECT_NE(body(*after).find("m: f32[6, 4] = mm"), std::string::npos) << body(*after);
-  EXPECT_NE(body(*after).find("p: f32[3, 2, 4] = div"), std::string::npos) << body(*after);
+  EXPECT_NE(typed_body(*after).find("m: f32[6, 4] = mm"), std::string::npos) << typed_body(*after);
+  EXPECT_NE(typed_body(*after).find("p: f32[3, 2, 4] = div"), std::string::npos) << typed_body(*after);
   expect_same(*g, *after);
 }
 
@@ -199,7 +199,7 @@ TEST(Trim, SharedOperandIsComputedOnce) {
   })");
   auto after = trimmed(*g);
   ASSERT_NE(after, nullptr);
-  EXPECT_EQ(body(*after), "r: f32[8, 4] = relu %x\nnarrow: f32[1, 4] = narrow %r 0 6 1\ne: f32[1, 4] = exp %narrow\n");
+  EXPECT_EQ(typed_body(*after), "r: f32[8, 4] = relu %x\nnarrow: f32[1, 4] = narrow %r 0 6 1\ne: f32[1, 4] = exp %narrow\n");
   expect_same(*g, *after);
 }
 
@@ -217,8 +217,8 @@ TEST(Trim, LastRowOfAnOpenLength) {
   })");
   auto after = trimmed(*g);
   ASSERT_NE(after, nullptr);
-  EXPECT_NE(body(*after).find("a: f32[2, 2, 1, 3] = scaled_dot_product_attention %narrow %h %h none 0.0 false"), std::string::npos)
-      << body(*after);
+  EXPECT_NE(typed_body(*after).find("a: f32[2, 2, 1, 3] = scaled_dot_product_attention %narrow %h %h none 0.0 false"), std::string::npos)
+      << typed_body(*after);
   auto only = parse(R"(graph "t"(%ids: i64[2, s0], %table: f32[9, 4], %w: f32[4, 6]) symbols(s0 in 2..64) {
     %x: f32[2, s0, 4] = index.Tensor(%table, [%ids])
     %x2: f32[2*s0, 4] = view(%x, size=[2*s0, 4])
@@ -229,8 +229,8 @@ TEST(Trim, LastRowOfAnOpenLength) {
   })");
   auto row = trimmed(*only);
   ASSERT_NE(row, nullptr);
-  EXPECT_NE(body(*row).find("x: f32[2, 1, 4] = index.Tensor"), std::string::npos) << body(*row);
-  EXPECT_NE(body(*row).find("m: f32[2, 6] = mm"), std::string::npos) << body(*row);
+  EXPECT_NE(typed_body(*row).find("x: f32[2, 1, 4] = index.Tensor"), std::string::npos) << typed_body(*row);
+  EXPECT_NE(typed_body(*row).find("m: f32[2, 6] = mm"), std::string::npos) << typed_body(*row);
   for (uint64_t seed : {1, 2, 3}) expect_same(*g, *after, seed), expect_same(*only, *row, seed);
 }
 

@@ -710,6 +710,20 @@ class AttentionKernels(unittest.TestCase):
         (copy,) = module.graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default)
         self.assertEqual((copy.args[0], first.args[1], second.args[1], third.args[0]), (number, copy, copy, number))
 
+    def test_constant_numbers_of_the_host_are_moved_before_any_call(self) -> None:
+        graph = torch.fx.Graph()
+        x, constant = graph.placeholder("x"), graph.get_attr("number")
+        lifted = graph.call_function(torch.ops.aten.lift_fresh_copy.default, (constant,))
+        out = graph.call_function(torch.ops.aten.mul.Tensor, (x, lifted))
+        x.meta["val"] = out.meta["val"] = torch.empty(3, device="meta")
+        constant.meta["val"] = lifted.meta["val"] = torch.empty(())
+        graph.output(out)
+        module = torch.fx.GraphModule({"number": torch.tensor(2.0)}, graph)
+        move_numbers(module, torch.device("meta"))
+        module.graph.lint()
+        self.assertEqual([n.target for n in module.graph.find_nodes(op="call_function", target=torch.ops.aten.mul.Tensor)], [n.target for n in module.graph.nodes if n.op == "call_function"])
+        self.assertEqual(getattr(module, out.args[1].target).device.type, "meta")
+
 
 class ControlFlow(Case):
     """Branches, loops and scans within programs of Toroid."""

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core, _report
 from ._decompositions import GRADIENTS
-from ._partition import compile_graph
+from ._partition import compile_graph, is_put_off
 from ._schema import target_name
 
 _counter = itertools.count()
@@ -84,8 +84,10 @@ def _weights(module: GraphModule, dynamo_inputs: Sequence[Any]) -> dict[int, tor
 
 
 def _tells_writes(value: Any) -> bool:
-    """Whether a weight counts what is written to it; tensors of inference mode do not."""
-    return type(value) in (torch.Tensor, torch.nn.Parameter) and not value.is_inference()
+    """Whether a weight counts what is written to it, which tensors of inference mode do not, and has elements in memory to look at."""
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.is_inference():
+        return False
+    return value.layout == torch.strided and not is_put_off(value)
 
 
 def _freezing_compiler(options: _core.ModelOptions, dynamo_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -100,15 +102,14 @@ def _freezing_compiler(options: _core.ModelOptions, dynamo_inputs: Sequence[Any]
             frozen = {nodes[i].name: t.detach() for i, t in weights.items()}
         forward, report = compile_graph(module, f"graph {next(_counter)} (inference, {len(frozen)} weights frozen)", options, frozen)
         _report.record(report)
-        pinned = [(i, t, t._version, t.data_ptr()) for i, t in weights.items()]
+        pins = _core.Pins(torch.Tensor, list(weights.items()))
         other: Callable[..., Any] | None = None
 
         def call(arguments: list[Any]) -> Any:
             nonlocal other
-            for i, weight, version, address in pinned:
-                if arguments[i] is not weight or weight._version != version or weight.data_ptr() != address:
-                    other = other or thawed(module, example_inputs)
-                    return other(arguments)
+            if not pins.hold(arguments):
+                other = other or thawed(module, example_inputs)
+                return other(arguments)
             taken = tuple(arguments)
             arguments.clear()
             return forward(*taken)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import _disable_current_modes
 
 _aten = torch.ops.aten
 
@@ -172,6 +173,7 @@ _NORMS = {
     _aten._native_batch_norm_legit.no_stats,
     _aten._batch_norm_with_update_functional.default,
 }
+_COPIES = {_aten.lift_fresh_copy.default, _aten.clone.default, _aten.detach.default, _aten.alias.default}
 _HALVES = (torch.bfloat16, torch.float16)
 
 
@@ -202,8 +204,27 @@ def widen_norms(module: GraphModule) -> None:
             result.replace_all_uses_with(rounded, delete_user_cb=lambda user: user is not rounded)  # noqa: B023
 
 
+def _constant_behind(module: GraphModule, node: Node) -> torch.Tensor | None:
+    """The attribute of the graph that a node is a copy of."""
+    while node.op == "call_function" and node.target in _COPIES:
+        node = node.args[0]
+    value = getattr(module, node.target, None) if node.op == "get_attr" else None
+    return value if isinstance(value, torch.Tensor) else None
+
+
+def _erase_unread(graph: torch.fx.Graph, node: Node) -> None:
+    """Erases a node that nothing reads, and what it alone reads."""
+    if node.users or node.op not in ("call_function", "get_attr"):
+        return
+    read = node.all_input_nodes
+    graph.erase_node(node)
+    for n in read:
+        _erase_unread(graph, n)
+
+
 def move_numbers(module: GraphModule, device: torch.device) -> None:
-    """Copies of tensors without dimensions on the host, which operations on a GPU may take, to that GPU; PyTorch makes them."""
+    """Copies of tensors without dimensions on the host, which operations on a GPU may take, to that GPU: made here of those that never
+    change, and by PyTorch in each call of others."""
     if device.type == "cpu":
         return
     graph = module.graph
@@ -211,8 +232,15 @@ def move_numbers(module: GraphModule, device: torch.device) -> None:
 
     def there(n: Node, reader: Node) -> Node:
         if n not in moved:
+            constant = _constant_behind(module, n)
             with graph.inserting_before(reader):
-                moved[n] = graph.call_function(_aten._to_copy.default, (n,), {"device": device})
+                if constant is None:
+                    moved[n] = graph.call_function(_aten._to_copy.default, (n,), {"device": device})
+                else:
+                    name = f"{n.name}_moved"
+                    with _disable_current_modes():
+                        module.register_buffer(name, constant.to(device))
+                    moved[n] = graph.get_attr(name)
             moved[n].meta = {**n.meta, "val": n.meta["val"].to(device)}
         return moved[n]
 
@@ -226,3 +254,5 @@ def move_numbers(module: GraphModule, device: torch.device) -> None:
         for n in node.all_input_nodes:
             if is_number(n.meta.get("val")):
                 node.replace_input_with(n, there(n, node))
+    for n in moved:
+        _erase_unread(graph, n)

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 
+#include "graph/passes/movement.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 
@@ -18,18 +19,21 @@ struct Attention {
   Expr depth;
 };
 
-// How many readers a value has.
+// Who reads a value; nullptr for an output of the graph.
 class Users {
  public:
-  explicit Users(const Graph& g) : counts_(g.values.size(), 0) {
-    for (auto& n : g.nodes) for_each_operand(*n, [&](const Value* v) { ++counts_[static_cast<size_t>(v->id)]; });
+  explicit Users(const Graph& g) : users_(g.values.size()) {
+    for (auto& n : g.nodes) for_each_operand(*n, [&](const Value* v) { users_[static_cast<size_t>(v->id)].push_back(n.get()); });
     for (auto& o : g.outputs)
-      if (o.value) ++counts_[static_cast<size_t>(o.value->id)];
+      if (o.value) users_[static_cast<size_t>(o.value->id)].push_back(nullptr);
   }
-  int at(const Value* v) const { return counts_[static_cast<size_t>(v->id)]; }
+  bool has_one(const Value* v) const { return of(v).size() == 1; }
+  // The one operation that reads the value; nullptr where several do, or an output does.
+  const Node* only(const Value* v) const { return has_one(v) ? of(v)[0] : nullptr; }
 
  private:
-  std::vector<int> counts_;
+  const std::vector<const Node*>& of(const Value* v) const { return users_[static_cast<size_t>(v->id)]; }
+  std::vector<std::vector<const Node*>> users_;
 };
 
 bool is(const Value* v, std::initializer_list<const char*> ops) {
@@ -52,10 +56,12 @@ std::optional<double> number(const Value* v, size_t i) {
 }
 
 // Behind what leaves the elements as they are, in row-major order.
+bool keeps_order(const Node& n) {
+  return is_copy(*n.op) || is_reshape(*n.op) || (is_expand(*n.op) && std::get<Value*>(n.args[0])->type.sizes == n.results[0]->type.sizes);
+}
+
 const Value* behind_views(const Value* v) {
-  while (is(v, {"view", "reshape", "_unsafe_view", "clone", "contiguous", "alias", "detach"}) ||
-         (is(v, {"expand"}) && operand(v, 0)->type.sizes == v->type.sizes))
-    v = operand(v, 0);
+  while (v->producer && keeps_order(*v->producer)) v = operand(v, 0);
   return v;
 }
 
@@ -69,16 +75,24 @@ const Value* behind_scale(const Value* v, double& scale) {
   return v;
 }
 
-bool swaps_last_two(const Value* permute) {
-  auto* order = std::get_if<std::vector<Expr>>(&permute->producer->args[1]);
-  int64_t n = permute->type.dim();
-  if (!order || n < 2) return false;
-  for (int64_t d = 0; d < n; ++d) {
-    const Expr& from = (*order)[static_cast<size_t>(d)];
-    int64_t want = d < n - 2 ? d : d == n - 2 ? n - 1 : n - 2;
-    if (!(from == Expr(want)) && !(from == Expr(want - n))) return false;
-  }
-  return true;
+// Behind a cast to f32 of halves.
+const Value* behind_widening(const Value* v) {
+  if (!v->producer || !is_cast(*v->producer->op) || v->type.dtype != DType::F32 || !is_half(operand(v, 0)->type.dtype)) return v;
+  return behind_views(operand(v, 0));
+}
+
+const Value* behind_transposition(const Value* v) {
+  if (!v->producer || !is_permute(*v->producer->op)) return v;
+  std::vector<size_t> order = permutation(*v->producer);
+  if (order.size() < 2) return v;
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return std::is_sorted(order.begin(), order.end()) ? operand(v, 0) : v;
+}
+
+// Behind all of these, in whatever order they come, each at most once.
+const Value* operand_of_product(const Value* v, double& scale) {
+  v = behind_scale(behind_views(v), scale);
+  return behind_scale(behind_widening(v), scale);
 }
 
 bool is_last_dimension(const Value* v, size_t arg) {
@@ -89,6 +103,7 @@ bool is_last_dimension(const Value* v, size_t arg) {
 bool is_filled_with(const Value* v, double x) {
   v = behind_views(v);
   if (is(v, {"expand"})) v = behind_views(operand(v, 0));
+  if (is(v, {"zeros_like", "zeros"})) return x == 0;
   return (is(v, {"full_like", "full"}) && number(v, 1) == x) || (is(v, {"scalar_tensor"}) && number(v, 0) == x);
 }
 
@@ -103,11 +118,13 @@ const Value* scores_of(const Value* p, bool& masked_rows_are_zero) {
   const Value* scores = operand(p, 0);
   masked_rows_are_zero = guard != nullptr;
   if (!guard) return scores;
-  // not any(not (scores == -inf))
-  if (!is(guard, {"logical_not"}) || !is(operand(guard, 0), {"any.dim"})) return nullptr;
-  const Value* any = operand(guard, 0);
-  if (!is_last_dimension(any, 1) || !is(operand(any, 0), {"logical_not"})) return nullptr;
-  const Value* equal = operand(operand(any, 0), 0);
+  // all(scores == -inf), or not any(not (scores == -inf))
+  const bool negated = is(guard, {"logical_not"});
+  const Value* folded = negated ? operand(guard, 0) : guard;
+  if (!is(folded, {negated ? "any.dim" : "all.dim"}) || !is_last_dimension(folded, 1)) return nullptr;
+  const Value* equal = operand(folded, 0);
+  if (negated && !is(equal, {"logical_not"})) return nullptr;
+  if (negated) equal = operand(equal, 0);
   return is(equal, {"eq.Scalar"}) && operand(equal, 0) == scores && number(equal, 1) == -INFINITY ? scores : nullptr;
 }
 
@@ -118,15 +135,23 @@ bool is_batched_product(const Value* v) {
   return a.size() == b.size() && a.size() > 2 && std::equal(a.begin(), a.end() - 2, b.begin());
 }
 
+// Whether a value is read once, perhaps through views, to be rounded to this dtype.
+bool is_rounded(const Value* v, DType to, const Users& users) {
+  const Node* reader = users.only(v);
+  while (reader && keeps_order(*reader)) reader = users.only(reader->results[0]);
+  return reader && is_cast(*reader->op) && reader->results[0]->type.dtype == to;
+}
+
+// Halves may be widened before, as PyTorch writes out attention of halves; the result is rounded then.
 std::optional<Attention> match(const Node& n, const Users& users) {
   const Value* result = n.results.empty() ? nullptr : n.results[0];
   if (!is_batched_product(result)) return std::nullopt;
   Attention a;
-  a.v = behind_views(operand(result, 1));
+  a.v = behind_widening(behind_views(operand(result, 1)));
   const Value* probabilities = behind_views(operand(result, 0));
   bool masked_rows_are_zero = false;
   const Value* scores = scores_of(probabilities, masked_rows_are_zero);
-  if (!scores || scores->type.dim() < 3 || scores->type.dim() > 4 || users.at(probabilities) != 1) return std::nullopt;
+  if (!scores || scores->type.dim() < 3 || scores->type.dim() > 4 || !users.has_one(probabilities)) return std::nullopt;
   a.scores = scores->type.sizes;
   const Value* product = nullptr;
   const auto take_product = [&](const Value* v) {
@@ -140,20 +165,26 @@ std::optional<Attention> match(const Node& n, const Users& users) {
     if (!x || !y || !masked_rows_are_zero) return std::nullopt;
     if (x->type.sizes != scores->type.sizes || !take_product(x)) std::swap(x, y);
     if (x->type.sizes != scores->type.sizes || !take_product(x)) return std::nullopt;
-    if (!is_bool(y->type.dtype) && y->type.dtype != scores->type.dtype) return std::nullopt;
     a.mask = y;
   } else if (!take_product(scores)) {
     return std::nullopt;
   }
-  if (users.at(product) != 1 || product->type.dtype != scores->type.dtype) return std::nullopt;
+  if (!users.has_one(product) || product->type.dtype != scores->type.dtype) return std::nullopt;
   a.depth = operand(product, 0)->type.sizes.back();
   if (!a.depth.is_const()) return std::nullopt;  // the operation has templates, which are of one width of heads
-  a.q = behind_views(behind_scale(behind_views(operand(product, 0)), a.scale));
-  const Value* k = behind_scale(behind_views(operand(product, 1)), a.scale);
-  a.k_transposed = !is(k, {"permute"}) || !swaps_last_two(k);
-  a.k = a.k_transposed ? k : operand(k, 0);
-  if (a.mask && is(a.mask, {"where.self"}) && is_filled_with(operand(a.mask, 1), 0) && is_filled_with(operand(a.mask, 2), -INFINITY))
+  a.q = operand_of_product(operand(product, 0), a.scale);
+  const Value* k = operand_of_product(operand(product, 1), a.scale);
+  a.k = behind_transposition(k);
+  a.k_transposed = a.k == k;
+  a.k = operand_of_product(a.k, a.scale);
+  const DType dtype = a.q->type.dtype;
+  if (a.k->type.dtype != dtype || a.v->type.dtype != dtype) return std::nullopt;
+  if (dtype != result->type.dtype && !is_rounded(result, dtype, users)) return std::nullopt;
+  if (!a.mask) return a;
+  if (is(a.mask, {"where.self"}) && is_filled_with(operand(a.mask, 1), 0) && is_filled_with(operand(a.mask, 2), -INFINITY))
     a.mask = operand(a.mask, 0);
+  if (a.mask->type.dtype != dtype) a.mask = behind_widening(a.mask);
+  if (!is_bool(a.mask->type.dtype) && a.mask->type.dtype != dtype) return std::nullopt;
   return a;
 }
 
@@ -185,7 +216,9 @@ std::unique_ptr<Graph> find_attention(const Graph& g) {
       Arg<Tensor> mask;
       if (a.mask) mask = out.at(a.mask);
       Tensor y = ops::call1("scaled_dot_product_attention", {q, k, v, mask, 0.0, false, a.scale, false});
-      return std::vector<Tensor>{ops::call1("view", {y, n->results[0]->type.sizes})};
+      const TensorType& result = n->results[0]->type;
+      if (y.dtype() != result.dtype) y = ops::call1("_to_copy", {y, result.dtype});
+      return std::vector<Tensor>{ops::call1("view", {y, result.sizes})};
     });
   }
   return out.finish();

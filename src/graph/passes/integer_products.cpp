@@ -3,6 +3,7 @@
 // those of the same graph in real numbers, of which products of floats give roundings and sums of whole numbers do not.
 #include <algorithm>
 
+#include "graph/passes/movement.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/quantized_values.h"
 #include "graph/passes/rebuild.h"
@@ -185,7 +186,7 @@ class Rewriter {
   std::optional<Scaled<Tensor>> scaled_weights(const Value* v) {
     const Node* n = v ? v->producer : nullptr;
     if (!n) return std::nullopt;
-    if (is(n, "permute") || is(n, "transpose.int") || is(n, "t")) {
+    if (is_permute(*n->op)) {
       auto w = scaled_weights(operand(*n, 0));
       if (!w) return std::nullopt;
       for (Tensor* t : {&w->numbers, &w->scale, &w->zero}) {

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "graph/passes/movement.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 #include "graph/recipe.h"
@@ -30,9 +31,7 @@ const Value* operand(const Node& n, size_t i) {
 std::optional<Linear> match(const Graph& g, const Node& n, const std::map<const Value*, std::vector<const Node*>>& users) {
   if (n.op->name != "mm") return std::nullopt;
   const Value* b = operand(n, 1);
-  if (!b->producer || b->producer->op->name != "permute") return std::nullopt;
-  auto* order = std::get_if<std::vector<Expr>>(&b->producer->args[1]);
-  if (!order || order->size() != 2 || !((*order)[0] == Expr(1) || (*order)[0] == Expr(-1))) return std::nullopt;
+  if (!b->producer || !is_permute(*b->producer->op) || permutation(*b->producer)[0] != 1) return std::nullopt;
   Linear l{&n, nullptr, constant_of(g, operand(*b->producer, 0)), {}};
   if (!l.weight.defined()) return std::nullopt;
   auto it = users.find(n.results[0]);

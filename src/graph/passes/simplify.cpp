@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "graph/effects.h"
+#include "graph/passes/movement.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 #include "graph/recipe.h"
@@ -10,34 +11,11 @@
 namespace toroid::graph {
 namespace {
 
-using Names = std::set<std::string_view>;
-
-bool is_copy(const ops::Op& op) {
-  static const Names& names =
-      *new Names{"alias", "alias_copy", "detach", "detach_copy", "clone", "contiguous", "lift_fresh", "lift_fresh_copy"};
-  return names.count(op.name) > 0;
-}
-bool is_cast(const ops::Op& op) {
-  static const Names& names =
-      *new Names{"_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as", "prims.convert_element_type"};
-  return names.count(op.name) > 0;
-}
-// The elements stay and keep their order; only the sizes change.
-bool is_reshape(const ops::Op& op) {
-  static const Names& names = *new Names{"view",    "view_copy",   "_unsafe_view", "reshape",   "flatten.using_ints", "unflatten.int",
-                                         "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "_reshape_alias"};
-  return names.count(op.name) > 0;
-}
-bool is_permute(const ops::Op& op) {
-  static const Names& names = *new Names{"permute", "permute_copy", "transpose.int",   "t",        "numpy_T",
-                                         "mT",      "movedim.int",  "movedim.intlist", "swapdims", "swapaxes"};
-  return names.count(op.name) > 0;
-}
-bool is_expand(const ops::Op& op) { return op.name == "expand" || op.name == "broadcast_to"; }
 // Equal sizes mean that it changed nothing.
 bool is_cut(const ops::Op& op) { return op.name == "slice.Tensor" || op.name == "narrow" || op.name == "slice_copy.Tensor"; }
 bool is_dropout(const ops::Op& op) {
-  static const Names& names = *new Names{"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"};
+  static const std::set<std::string_view>& names =
+      *new std::set<std::string_view>{"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"};
   return names.count(op.name) > 0;
 }
 
@@ -52,19 +30,6 @@ bool is_lossless(DType from, DType to) {
   if (is_int(from)) return (to == DType::F64 && size_of(from) <= 4) || (to == DType::F32 && size_of(from) <= 2);
   if (is_float(from) && is_float(to)) return size_of(to) > size_of(from);
   return false;
-}
-
-std::vector<size_t> permutation(const ops::Op& op, const std::vector<NodeArg>& args, size_t rank) {
-  std::vector<Expr> index;
-  for (size_t d = 0; d < rank; ++d) index.push_back(sym::loop_symbol("i" + std::to_string(d)));
-  std::vector<Arg<const TensorType*>> types;
-  for (auto& a : args) types.push_back(map_arg<const TensorType*>(a, [](Value* v) -> const TensorType* { return v ? &v->type : nullptr; }));
-  auto from = op.index_map(ops::TypeReader(op, types), 0, index);
-  std::vector<size_t> dims(rank);  // result dimension d is dimension dims[d] of the operand
-  for (size_t s = 0; s < rank; ++s)
-    for (size_t d = 0; d < rank; ++d)
-      if (from[s] == index[d]) dims[d] = s;
-  return dims;
 }
 
 std::optional<double> constant_number(const NodeArg& a) {
@@ -209,18 +174,20 @@ class Simplifier {
   }
 
   Tensor merged_permute(const Node& n, const Tensor& x) {
-    size_t rank = n.results[0]->type.sizes.size();
-    auto dims = permutation(*n.op, n.args, rank);
+    std::vector<size_t> dims = permutation(n);
     Tensor source = x;
     if (const Node* inner = producer(x); inner && is_permute(*inner->op)) {
-      auto before = permutation(*inner->op, inner->args, rank);
+      const std::vector<size_t> before = permutation(*inner);
       for (auto& d : dims) d = before[d];
       source = operand(*inner, 0);
     }
     if (std::is_sorted(dims.begin(), dims.end())) return source;
     std::vector<Expr> list;
     for (size_t d : dims) list.push_back(static_cast<int64_t>(d));
-    if (source.impl() == x.impl()) return transposed_product(n, x, list);
+    if (source.impl() == x.impl()) {
+      if (const Tensor product = transposed_product(n, x, list); product.defined()) return product;
+      if (n.op->name == "permute") return {};  // the one name for what comes behind
+    }
     return ops::call1("permute", {source, list});
   }
 
