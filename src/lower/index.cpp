@@ -186,7 +186,6 @@ namespace {
 // loop variable, not about single elements. True when it was done.
 bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<graph::Value*>& list, size_t dim) {
   constexpr size_t kMostParts = 4;
-  constexpr int kMostWork = 40;
   Expr each = list[0]->type.sizes[dim];
   int work = 0;
   for (auto* v : list) {
@@ -196,7 +195,8 @@ bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<g
       return false;
     work += part.work + part.loads;
   }
-  if (!l.options().composes() || list.size() > kMostParts || work > kMostWork || each.constant() == 0 || is_complex(l.value(list[0]).dtype))
+  if (!l.options().composes() || list.size() > kMostParts || work > l.facts().spare_operations || each.constant() == 0 ||
+      is_complex(l.value(list[0]).dtype))
     return false;
   std::vector<Lazy> parts;
   Lazy out;

@@ -86,6 +86,12 @@ int Lowering::uses(const graph::Value* v) const {
   return it == uses_.end() ? 0 : it->second;
 }
 
+bool Lowering::is_read_apart(const graph::Value* v) const {
+  if (uses(v) != 1) return uses(v) > 1;
+  const auto last = static_cast<size_t>(last_use_.at(v));
+  return last <= graph_.nodes.size() && graph_.nodes[last - 1]->results.size() > 1;
+}
+
 Expr Lowering::fresh_var(const Expr& extent, bool reduction) { return extent == Expr(1) ? Expr(0) : fresh_symbol(extent, reduction); }
 
 Expr Lowering::fresh_symbol(const Expr& extent, bool reduction) {

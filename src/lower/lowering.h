@@ -112,6 +112,8 @@ class Lowering {
   void fill(const Place& place, DType dtype, const std::vector<Expr>& sizes, const Element& element, const graph::Value* origin);
   // Number of readers of a value among nodes, plus one when it is an output.
   int uses(const graph::Value* v) const;
+  // Whether a value has several readers, or one that gives parts of it.
+  bool is_read_apart(const graph::Value* v) const;
   // Whether it is computed once where it has several readers: computing it again is dearer than reading it back.
   static bool is_dear(const Lazy& lazy);
   program::Program& program() { return program_; }

@@ -61,7 +61,7 @@ Index broadcast_index(const Lazy& operand, const Index& index) {
 // read.
 bool widens_dear(const Lowering& l, const graph::Node& n) {
   const auto* source = n.op->name == "_to_copy" ? std::get_if<graph::Value*>(&n.args[0]) : nullptr;
-  if (!source || l.uses(n.results[0]) < 2) return false;
+  if (!source || !l.is_read_apart(n.results[0])) return false;
   const Lazy& narrow = l.value(*source);
   if (size_of(n.results[0]->type.dtype) <= size_of(narrow.dtype)) return false;
   return narrow.over_template || (is_half(narrow.dtype) && l.uses(*source) == 1 && Lowering::is_dear(narrow));

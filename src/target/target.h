@@ -23,6 +23,7 @@ struct Facts {
   bool copies_pieces = false;        // kernels copy operands in pieces of 16 bytes from aligned rows; else they pack what they read
   bool int8 = false;                 // products and convolutions of int8 are faster than those of f32
   bool attention_gradients = false;  // a template computes those of half dtypes
+  int spare_operations = 8;          // that a kernel can do for an element in less time than a kernel more takes
 };
 
 // What a target is told of a problem that it may take, beside the problem.

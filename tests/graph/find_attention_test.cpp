@@ -1,11 +1,14 @@
 // Attention that is written out: what is found, what only looks like it, and that results stay what they were.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <regex>
 
 #include "graph/interpreter.h"
 #include "graph/pass_runs.h"
+#include "graph/passes/conditions.h"
 #include "graph/passes/passes.h"
 #include "ops/reference.h"
 
@@ -116,6 +119,55 @@ TEST(FindAttention, OfHalvesThatAreWidened) {
                             text("f16", "f16", "    %h: f16[1, 3, 4, 6] = _to_copy(%o4, dtype=f16)\n    return %h, %o\n"),
                             text("f16", "f16", "    %h: bf16[1, 3, 4, 6] = _to_copy(%o4, dtype=bf16)\n    return %h\n")})
     EXPECT_EQ(run("find_attention", *parse(other)), nullptr) << other;
+}
+
+// Masks that exporters make of positions.
+TEST(FindAttention, MasksThatKeepAllScoresGo) {
+  const auto text = [](const std::string& condition, const std::string& mask) {
+    return R"(graph "t"(%q: f32[1, 2, 4, 8], %k: f32[1, 2, 5, 8], %v: f32[1, 2, 5, 8], %x: i64[4]) {
+    %p: i64[4] = arange(4)
+    %i: i64[4] = add.Tensor(%p, 0)
+    %c: bool[4] = )" +
+           condition + R"(
+    %u: bool[4, 1] = unsqueeze(%c, dim=1)
+    %e: bool[1, 1, 4, 5] = expand(%u, size=[1, 1, 4, 5])
+    %zero: f32[] = scalar_tensor(s=0.0, dtype=f32)
+    %low: f32[] = scalar_tensor(s=-inf, dtype=f32)
+    %w: f32[1, 1, 4, 5] = where.self(%e, %zero, %low)
+    %y: f32[1, 2, 4, 8] = scaled_dot_product_attention(%q, %k, %v, )" +
+           mask + R"()
+    return %y
+})";
+  };
+  for (const char* mask : {"%e", "%w"}) {
+    auto after = run("find_attention", *parse(text("ge.Scalar(%i, other=0)", mask)));
+    ASSERT_NE(after, nullptr) << mask;
+    EXPECT_TRUE(std::holds_alternative<std::monostate>(after->nodes.back()->args[3])) << body(*after);
+    for (const char* condition : {"ge.Scalar(%i, other=1)", "ge.Scalar(%x, other=0)", "lt.Scalar(%i, other=3)"})
+      EXPECT_EQ(run("find_attention", *parse(text(condition, mask))), nullptr) << condition << " " << mask;
+  }
+}
+
+// Whatever is said to hold does.
+TEST(Conditions, OfCountedNumbers) {
+  int held = 0;
+  for (const char* count : {"arange(5)", "arange.start(2, 7)", "arange.start_step(-4, 6, 2)", "arange.start_step(9, 4, -1)",
+                            "prims.iota(length=5, start=-3, step=3, dtype=i64)"})
+    for (const char* change : {"add.Tensor(%i, 3)", "add.Tensor(%i, 3, alpha=-2)", "sub.Tensor(%i, 2)", "mul.Tensor(%i, -1)"})
+      for (const char* relation : {"ge", "gt", "le", "lt", "eq", "ne"})
+        for (const char* other : {"-9", "-1", "0", "1", "4", "6", "7", "10", "11", "20"})
+          for (const char* with : {"%c", "full(size=[5], fill_value=true, dtype=bool)", "full(size=[5], fill_value=false, dtype=bool)"}) {
+            const auto g = parse(fmt::format(
+                "graph \"t\"() {{\n  %i: i64[5] = {}\n  %a: i64[5] = {}\n  %c: bool[5] = {}.Scalar(%a, other={})\n  %f: bool[5] = {}\n"
+                "  %b: bool[5] = bitwise_and.Tensor(%c, %f)\n  return %b\n}}",
+                count, change, relation, other, with == std::string("%c") ? "clone(%c)" : with));
+            const auto values = interpret(*g, {})[0].to_vector();
+            const bool holds = always_holds(g->outputs[0].value),
+                       all = std::all_of(values.begin(), values.end(), [](double v) { return v != 0; });
+            held += holds;
+            EXPECT_TRUE(all || !holds) << to_string(*g);
+          }
+  EXPECT_GT(held, 100);
 }
 
 }  // namespace

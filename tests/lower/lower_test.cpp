@@ -17,7 +17,7 @@ const std::filesystem::path kGraphs = TOROID_SOURCE_DIR "/tests/data/lowering";
 
 // Has templates of attention and sorting.
 struct Templates : target::Target {
-  Templates() : Target({}) {}
+  Templates() : Target({.spare_operations = 16}) {}
   std::string refusal(const program::Problem& problem, const target::Question& question) const override {
     if (auto* g = std::get_if<program::Gemm>(&problem)) return is_float(g->a.dtype) ? "" : "floats alone";
     return program::is_a<program::Convolution>(problem) ? Target::refusal(problem, question) : "";
@@ -43,8 +43,9 @@ TEST_P(Family, BecomesTheProgramThatIsExpected) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lower, Family,
-                         testing::Values("pointwise", "view", "reduction", "template", "wide_product", "whole_window", "attention",
-                                         "attention_backward", "extern", "composite", "control_flow", "scatter", "checks", "sort"),
+                         testing::Values("pointwise", "view", "reduction", "template", "wide_product", "rotation", "whole_window",
+                                         "attention", "attention_backward", "extern", "composite", "control_flow", "scatter", "checks",
+                                         "sort"),
                          [](auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <map>
 
+#include "graph/passes/arguments.h"
+#include "graph/passes/conditions.h"
 #include "graph/passes/movement.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
@@ -43,17 +45,8 @@ bool is(const Value* v, std::initializer_list<const char*> ops) {
   return false;
 }
 
-const Value* operand(const Value* v, size_t i) {
-  auto* x = std::get_if<Value*>(&v->producer->args.at(i));
-  return x ? *x : nullptr;
-}
-
-std::optional<double> number(const Value* v, size_t i) {
-  const auto& a = v->producer->args.at(i);
-  if (auto* x = std::get_if<double>(&a)) return *x;
-  if (auto* e = std::get_if<Expr>(&a); e && e->is_const()) return static_cast<double>(e->constant());
-  return std::nullopt;
-}
+const Value* operand(const Value* v, size_t i) { return operand(*v->producer, i); }
+std::optional<double> number(const Value* v, size_t i) { return number(v->producer->args.at(i)); }
 
 // Behind what leaves the elements as they are, in row-major order.
 bool keeps_order(const Node& n) {
@@ -128,6 +121,12 @@ const Value* scores_of(const Value* p, bool& masked_rows_are_zero) {
   return is(equal, {"eq.Scalar"}) && operand(equal, 0) == scores && number(equal, 1) == -INFINITY ? scores : nullptr;
 }
 
+// What says which scores a mask keeps as they are, where it makes the others -inf; else the mask.
+const Value* condition_of(const Value* mask) {
+  const bool masks = is(mask, {"where.self"}) && is_filled_with(operand(mask, 1), 0) && is_filled_with(operand(mask, 2), -INFINITY);
+  return masks ? operand(mask, 0) : mask;
+}
+
 // Of two operands of [..., m, k] and [..., k, n] with equal other sizes.
 bool is_batched_product(const Value* v) {
   if (!is(v, {"bmm", "matmul"})) return false;
@@ -180,12 +179,20 @@ std::optional<Attention> match(const Node& n, const Users& users) {
   const DType dtype = a.q->type.dtype;
   if (a.k->type.dtype != dtype || a.v->type.dtype != dtype) return std::nullopt;
   if (dtype != result->type.dtype && !is_rounded(result, dtype, users)) return std::nullopt;
+  if (a.mask) a.mask = condition_of(a.mask);
+  if (a.mask && always_holds(a.mask)) a.mask = nullptr;
   if (!a.mask) return a;
-  if (is(a.mask, {"where.self"}) && is_filled_with(operand(a.mask, 1), 0) && is_filled_with(operand(a.mask, 2), -INFINITY))
-    a.mask = operand(a.mask, 0);
   if (a.mask->type.dtype != dtype) a.mask = behind_widening(a.mask);
   if (!is_bool(a.mask->type.dtype) && a.mask->type.dtype != dtype) return std::nullopt;
   return a;
+}
+
+// The argument of an operation of attention that is a mask which keeps all scores; -1 where there is none.
+int idle_mask(const Node& n) {
+  if (n.op->name != "scaled_dot_product_attention" && n.op->name != "_scaled_dot_product_flash_attention_for_cpu") return -1;
+  const int i = n.op->schema.find("attn_mask");
+  auto* mask = std::get_if<Value*>(&n.args[static_cast<size_t>(i)]);
+  return mask && *mask && always_holds(condition_of(*mask)) ? i : -1;
 }
 
 }  // namespace
@@ -193,12 +200,21 @@ std::optional<Attention> match(const Node& n, const Users& users) {
 std::unique_ptr<Graph> find_attention(const Graph& g) {
   const Users users(g);
   std::map<const Node*, Attention> found;
-  for (auto& n : g.nodes)
+  std::map<const Node*, size_t> idle_masks;
+  for (auto& n : g.nodes) {
     if (auto a = match(*n, users)) found.emplace(n.get(), *a);
-  if (found.empty()) return nullptr;
+    if (const int i = idle_mask(*n); i >= 0) idle_masks.emplace(n.get(), i);
+  }
+  if (found.empty() && idle_masks.empty()) return nullptr;
 
   Rebuild out(g);
   for (auto& n : g.nodes) {
+    if (auto idle = idle_masks.find(n.get()); idle != idle_masks.end()) {
+      CallArgs args = out.args(*n);
+      args[idle->second] = std::monostate();
+      out.replace(*n, [&] { return ops::call(*n->op, std::move(args)); });
+      continue;
+    }
     auto it = found.find(n.get());
     if (it == found.end()) {
       out.copy(*n);

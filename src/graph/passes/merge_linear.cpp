@@ -1,5 +1,6 @@
 #include <map>
 
+#include "graph/passes/arguments.h"
 #include "graph/passes/movement.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
@@ -21,11 +22,6 @@ Tensor constant_of(const Graph& g, const Value* v) {
   for (auto& in : g.inputs)
     if (in.value == v && in.kind == InputKind::Constant) return in.data;
   return {};
-}
-
-const Value* operand(const Node& n, size_t i) {
-  auto* v = std::get_if<Value*>(&n.args[i]);
-  return v ? *v : nullptr;
 }
 
 std::optional<Linear> match(const Graph& g, const Node& n, const std::map<const Value*, std::vector<const Node*>>& users) {

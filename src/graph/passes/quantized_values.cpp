@@ -47,17 +47,6 @@ bool is_dear(const ops::Op& op) {
 
 }  // namespace
 
-const Value* operand(const Node& n, size_t i) {
-  auto* v = i < n.args.size() ? std::get_if<Value*>(&n.args[i]) : nullptr;
-  return v ? *v : nullptr;
-}
-
-std::optional<double> number(const NodeArg& a) {
-  if (auto* e = std::get_if<Expr>(&a); e && e->is_const()) return static_cast<double>(e->constant());
-  if (auto* d = std::get_if<double>(&a)) return *d;
-  return std::nullopt;
-}
-
 std::optional<std::vector<double>> spread(const Tensor& t, size_t axis, int64_t rank, int64_t count) {
   if (!t.defined()) return std::vector<double>(static_cast<size_t>(count), 0.0);
   if (t.numel() == 1) return std::vector<double>(static_cast<size_t>(count), t.to_vector()[0]);

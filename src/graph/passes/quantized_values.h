@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/passes/arguments.h"
 #include "tensor/tensor_impl.h"
 
 namespace toroid::graph {
@@ -18,9 +19,6 @@ namespace toroid::graph {
 inline bool has_8_bits(DType t) { return t == DType::I8 || t == DType::U8; }
 inline bool is(const Node* n, std::string_view name) { return n && n->op->name == name; }
 inline bool is_cast(const Node* n) { return is(n, "to.dtype") || is(n, "_to_copy"); }
-// Null where the argument is no value.
-const Value* operand(const Node& n, size_t i);
-std::optional<double> number(const NodeArg& a);
 
 // scale * (numbers - zero)
 struct Quantized {

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "graph/effects.h"
+#include "graph/passes/arguments.h"
 #include "graph/passes/movement.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
@@ -30,12 +31,6 @@ bool is_lossless(DType from, DType to) {
   if (is_int(from)) return (to == DType::F64 && size_of(from) <= 4) || (to == DType::F32 && size_of(from) <= 2);
   if (is_float(from) && is_float(to)) return size_of(to) > size_of(from);
   return false;
-}
-
-std::optional<double> constant_number(const NodeArg& a) {
-  if (auto* e = std::get_if<Expr>(&a); e && e->is_const()) return static_cast<double>(e->constant());
-  if (auto* d = std::get_if<double>(&a)) return *d;
-  return std::nullopt;
 }
 
 class Simplifier {
@@ -135,7 +130,7 @@ class Simplifier {
     auto* train = at("train");
     auto* p = at("p");
     if (train && std::holds_alternative<bool>(*train) && !std::get<bool>(*train)) return true;
-    return p && constant_number(*p) == 0.0;
+    return p && number(*p) == 0.0;
   }
 
   // x + 0 of integers, x + -0., x - 0, x * 1, x / 1, x ** 1. A float x + 0. is another number where x is -0.
@@ -144,10 +139,10 @@ class Simplifier {
         {"add.Tensor", 0}, {"add.Scalar", 0}, {"sub.Tensor", 0}, {"sub.Scalar", 0},       {"mul.Tensor", 1},
         {"mul.Scalar", 1}, {"div.Tensor", 1}, {"div.Scalar", 1}, {"pow.Tensor_Scalar", 1}};
     if (n.args.size() < 2) return false;
-    auto number = constant_number(n.args[1]);
+    const std::optional<double> by = number(n.args[1]);
     const bool adds = n.op->name.starts_with("add."), subtracts = n.op->name.starts_with("sub.");
-    if (number && (adds || subtracts) && !is_int(n.results[0]->type.dtype) && std::signbit(*number) != adds) return false;
-    return number && std::find(neutral.begin(), neutral.end(), std::pair<std::string_view, double>(n.op->name, *number)) != neutral.end();
+    if (by && (adds || subtracts) && !is_int(n.results[0]->type.dtype) && std::signbit(*by) != adds) return false;
+    return by && std::find(neutral.begin(), neutral.end(), std::pair<std::string_view, double>(n.op->name, *by)) != neutral.end();
   }
 
   Tensor merged_cast(const Tensor& x, const TensorType& result) {
@@ -226,7 +221,7 @@ class Simplifier {
   const Node* second(const Node* n, std::string_view name) {
     return n && std::holds_alternative<Value*>(n->args[1]) ? made_by(operand(*n, 1), name) : nullptr;
   }
-  static bool is_plain_difference(const Node& n) { return constant_number(n.args[2]) == 1.0; }
+  static bool is_plain_difference(const Node& n) { return number(n.args[2]) == 1.0; }
   static bool is_kept(const Node& reduction) { return std::get<bool>(reduction.args[2]); }
 
   size_t uses_of(const Value* v) {
