@@ -1,12 +1,12 @@
 """Models and a training step on a GPU under torch.compile: backend "toroid" beside "inductor", in turns, with the memory that each takes.
 
 Usage: gpu.py [--models bert,resnet50,...] [--modes default,reduce-overhead] [--peer-modes default,reduce-overhead,max-autotune]
-              [--program build/toroid] [--seconds S] [--host]
+              [--program build/toroid] [--seconds S] [--host] [--plain]
 
 A line a model and backend: milliseconds of a call and of waiting for it, in turns; of one of many calls back to back, by the GPU's events;
 microseconds that the host takes for a call; the most memory of PyTorch's allocator in steady calls, in use and taken from the device, over
 what there was before the backend compiled (weights, inputs, programs of backends before it); seconds of the first call; the largest
-difference from eager PyTorch. --program: the same model by the command line, too (bert, resnet50, llama-decode, llama-prefill). --host: what
+difference from eager PyTorch. --plain: backend "toroid" without freezing, which copies what it folds into weights. --program: the same model by the command line, too (bert, resnet50, llama-decode, llama-prefill). --host: what
 the host takes for a call of a small program, beside a backend that returns results that were there before. Model "digits" is a training step:
 forward and backward by the backend, AdamW by PyTorch, whose losses are not compared.
 """
@@ -106,7 +106,7 @@ def host_us(run: Run, calls: int = 20) -> float:
     return statistics.median(times)
 
 
-def compare(name: str, backends: list[tuple[str, str]], seconds: float) -> None:
+def compare(name: str, backends: list[tuple[str, str]], seconds: float, freezing: bool) -> None:
     runs: dict[str, Run] = {}
     lines: dict[str, str] = {}
     training = name == "digits"
@@ -122,7 +122,7 @@ def compare(name: str, backends: list[tuple[str, str]], seconds: float) -> None:
             if training:
                 run = digits(backend, mode)
             else:
-                fn = compiled(model, backend, mode, True)
+                fn = compiled(model, backend, mode, freezing)
                 run = lambda fn=fn: fn(*inputs)  # noqa: E731
             begin = time.perf_counter()
             out = run()
@@ -171,11 +171,11 @@ def host_cost() -> None:
             "nothing": torch.compile(fn, backend=aot_autograd(fw_compiler=nothing, inference_compiler=nothing)),
             "toroid": torch.compile(fn, backend="toroid", options={"mode": mode}),
         }
-        times = {}
-        for label, run in runs.items():
+        for run in runs.values():
             for _ in range(5):
                 run(*arguments)
-            times[label] = host_us(lambda run=run: run(*arguments))
+        rounds = [{label: host_us(lambda run=run: run(*arguments)) for label, run in runs.items()} for _ in range(9)]
+        times = {label: statistics.median(r[label] for r in rounds) for label in runs}
         print(f"host, {mode}: {times['toroid']:.1f} us, a backend that computes nothing {times['nothing']:.1f} us", flush=True)
 
 
@@ -187,6 +187,7 @@ def main() -> None:
     parser.add_argument("--program")
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--host", action="store_true")
+    parser.add_argument("--plain", action="store_true")
     options = parser.parse_args()
     torch.set_float32_matmul_precision("high")
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}", flush=True)
@@ -195,7 +196,7 @@ def main() -> None:
         host_cost()
     for name in filter(None, options.models.split(",")):
         with torch.set_grad_enabled(name == "digits"):
-            compare(name, backends, options.seconds)
+            compare(name, backends, options.seconds, not options.plain)
         torch._dynamo.reset()
         torch.cuda.empty_cache()
         if options.program and name in gpu_models.TOROID:

@@ -297,6 +297,25 @@ class Graphs(Case):
             torch.testing.assert_close(a, b)
         self.assertFalse(toroid.explain().fallbacks)
 
+    def test_running_statistics_of_halves(self) -> None:
+        def step(x: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.batch_norm(x, mean, variance, training=True)
+
+        for running, dtype in itertools.product((torch.float32, torch.bfloat16), (torch.float32, torch.bfloat16)):
+            torch._dynamo.reset()
+            toroid.reset_explain()
+            x = torch.linspace(-2, 3, 96).reshape(2, 3, 4, 4).to(dtype)
+            given = [[torch.ones(3, dtype=running), torch.full((3,), 2.0, dtype=running)] for _ in range(2)]
+            compiled = torch.compile(step, backend="toroid")
+            with self.subTest(running=running, dtype=dtype):
+                try:
+                    expected = step(x, *given[0])
+                except RuntimeError:  # PyTorch refuses halves beside numbers that are none
+                    continue
+                torch.testing.assert_close(compiled(x, *given[1]), expected)
+                torch.testing.assert_close(given[1], given[0])
+                self.assertFalse(toroid.explain().fallbacks)
+
 
 class Errors(Case):
     def test_a_pytorch_that_shares_no_memory_of_gpus_is_told(self) -> None:

@@ -177,12 +177,20 @@ _COPIES = {_aten.lift_fresh_copy.default, _aten.clone.default, _aten.detach.defa
 _HALVES = (torch.bfloat16, torch.float16)
 
 
+def _has_wide_statistics(node: Node) -> bool:
+    """Whether statistics of halves are float32: those of the batch, or running ones that were given as halves."""
+    values = node.meta["val"]
+    running = argument(node, "running_mean")
+    given_as_half = isinstance(running, Node) and running.meta["val"].dtype in _HALVES
+    return values[1].dtype not in _HALVES or given_as_half and any(t.dtype == torch.float32 for t in values[3:])
+
+
 def widen_norms(module: GraphModule) -> None:
     """Norms of halves whose statistics are float32 become norms in float32, whose other results are rounded."""
     graph = module.graph
     for node in list(graph.nodes):
         values = node.meta.get("val")
-        if node.target not in _NORMS or values[0].dtype not in _HALVES or values[1].dtype in _HALVES:
+        if node.target not in _NORMS or values[0].dtype not in _HALVES or not _has_wide_statistics(node):
             continue
         pieces = _pieces(node)
         if pieces is None:
