@@ -152,8 +152,10 @@ TEST(FindAttention, MasksThatKeepAllScoresGo) {
 TEST(Conditions, OfCountedNumbers) {
   int held = 0;
   for (const char* count : {"arange(5)", "arange.start(2, 7)", "arange.start_step(-4, 6, 2)", "arange.start_step(9, 4, -1)",
+                            "arange.start_step(0.5, 5.5, 1, dtype=i64)", "arange.start(2147483640, 2147483645)",
                             "prims.iota(length=5, start=-3, step=3, dtype=i64)"})
-    for (const char* change : {"add.Tensor(%i, 3)", "add.Tensor(%i, 3, alpha=-2)", "sub.Tensor(%i, 2)", "mul.Tensor(%i, -1)"})
+    for (const char* change : {"add.Tensor(%i, 9223372036854775800)", "add.Tensor(%i, 3)", "add.Tensor(%i, 3, alpha=-2)",
+                               "sub.Tensor(%i, 2)", "mul.Tensor(%i, -1)"})
       for (const char* relation : {"ge", "gt", "le", "lt", "eq", "ne"})
         for (const char* other : {"-9", "-1", "0", "1", "4", "6", "7", "10", "11", "20"})
           for (const char* with : {"%c", "full(size=[5], fill_value=true, dtype=bool)", "full(size=[5], fill_value=false, dtype=bool)"}) {

@@ -10,6 +10,7 @@ which one is given up as not finished (PyTorch's own tracing of a model can take
 from __future__ import annotations
 
 import argparse
+import copy
 import signal
 import sys
 import time
@@ -103,6 +104,13 @@ def shaken(model: torch.nn.Module, inputs: Inputs) -> float:
     return most
 
 
+def beside_exact(compiled: Any, model: torch.nn.Module, inputs: Inputs) -> tuple[float, float]:
+    """How far results and gradients, and eager PyTorch's, are from those in f64."""
+    wide = copy.deepcopy(model).double()
+    exact = [t.float() for t in step(wide, wide, {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()})]
+    return apart(step(compiled, model, inputs), exact), apart(step(model, model, inputs), exact)
+
+
 def traces(model: torch.nn.Module, inputs: Inputs) -> bool:
     torch._dynamo.reset()
     try:
@@ -147,6 +155,17 @@ def check(kind: str) -> tuple[str, str]:
     gradients_alone = off["results"] <= 1e-4 and off.get("open sizes", 0) <= 1e-4
     if bad and gradients_alone and off["gradients"] <= 3 * (own := shaken(model, inputs)):
         return "left out", f"by PyTorch alone gradients are off by {own:.1e} where weights are off by 1e-6, here by {off['gradients']:.1e}"
+    if bad:
+        torch._dynamo.reset()
+        traced = step(torch.compile(model, backend="eager", dynamic=False), model, inputs)
+        if (own := apart(traced, step(model, model, inputs))) > 1e-3 and apart(step(compiled, model, inputs), traced) <= 1e-3:
+            return "left out", f"backend='eager' is off by {own:.1e}, and here it is the same"
+        try:
+            ours, theirs = beside_exact(compiled, model, inputs)
+            if ours <= theirs:
+                return "equal", f"to f64: off by {ours:.1e}, PyTorch by {theirs:.1e}"
+        except Exception:  # no f64 there: it stays wrong
+            pass
     fallbacks = ", ".join(f"{k} ({n})" for k, n in sorted(toroid.explain().fallbacks.items())) or "none"
     return "wrong" if bad else "equal", ", ".join(f"{k} off by {v:.1e}" for k, v in off.items()) + f"; by PyTorch: {fallbacks}"
 

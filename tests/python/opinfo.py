@@ -102,7 +102,7 @@ def kind_of(error: Exception) -> str:
 NO_VALUES = ("empty", "new_empty")  # memory as it was
 # Behind its result and the logarithms of sums, attention gives what its random numbers were drawn from; without dropout that is nothing.
 RANDOM_STATES = ("torch.ops.aten._efficient_attention_forward", "torch.ops.aten._flash_attention_forward")
-TIES = ("argsort", "kthvalue", "median", "mode", "nanmedian", "sort", "topk")  # any of several equal elements may be named
+TIES = ("argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk")  # any of several equal elements may be named
 
 
 def comparable(name: str, values: list[Any]) -> list[Any]:
@@ -111,8 +111,9 @@ def comparable(name: str, values: list[Any]) -> list[Any]:
         return [torch.zeros_like(t) for t in values]
     if name in RANDOM_STATES:
         return values[:2]
-    if name in TIES:
-        return [t if t.dtype != torch.int64 or i == 0 and name != "argsort" else torch.zeros_like(t) for i, t in enumerate(values)]
+    if name in TIES:  # which may take each other's gradients, too
+        known = [t if t.dtype != torch.int64 or i == 0 and name != "argsort" else torch.zeros_like(t) for i, t in enumerate(values)]
+        return [t.flatten().sort().values if i > 0 and t.is_floating_point() else t for i, t in enumerate(known)]
     if "eig" in name or "svd" in name:
         return [t.abs() if t.is_floating_point() or t.is_complex() else t for t in values]
     return values

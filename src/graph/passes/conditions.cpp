@@ -1,6 +1,7 @@
 #include "graph/passes/conditions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string_view>
 
@@ -39,23 +40,31 @@ std::optional<Range> range_of_count(const Node& n) {
   const auto start = named(n, "start", 0), step = named(n, "step", 1);
   const auto& sizes = n.results[0]->type.sizes;
   if (!start || !step || *step <= 0 || sizes.size() != 1 || !sizes[0].is_const()) return std::nullopt;
+  if (*start != std::trunc(*start) || *step != std::trunc(*step)) return std::nullopt;
   return Range{*start, *start + *step * static_cast<double>(std::max<int64_t>(sizes[0].constant(), 1) - 1)};
 }
 
-// Of a tensor of integers below 2^53, in which nothing is rounded here.
+// Whether no number of the range wraps in 32 bits.
+bool fits(const Range& r) { return r.least >= -0x1p31 && r.greatest < 0x1p31; }
+
+// Of a tensor of integers of 32 bits or more.
 std::optional<Range> range_of(const Value* v) {
   v = behind_movement(v);
   if (!v->producer || !is_int(v->type.dtype) || size_of(v->type.dtype) < 4) return std::nullopt;
   const Node& n = *v->producer;
   const std::string_view name = n.op->name;
-  if (name.starts_with("arange") || name == "prims.iota") return range_of_count(n);
+  if (name.starts_with("arange") || name == "prims.iota") {
+    const auto range = range_of_count(n);
+    return range && fits(*range) ? range : std::nullopt;
+  }
   if (name != "add.Tensor" && name != "add.Scalar" && name != "sub.Tensor" && name != "sub.Scalar") return std::nullopt;
   const Value* x = operand(n, 0);
   const auto other = number(n.args[1]), alpha = named(n, "alpha", 1);
   const auto range = x ? range_of(x) : std::nullopt;
   if (!range || !other || alpha != 1) return std::nullopt;
   const double by = name.starts_with("add") ? *other : -*other;
-  return Range{range->least + by, range->greatest + by};
+  const Range moved{range->least + by, range->greatest + by};
+  return fits(moved) ? std::optional(moved) : std::nullopt;
 }
 
 }  // namespace
