@@ -6,9 +6,10 @@ Usage: gpu.py [--models bert,resnet50,...] [--modes default,reduce-overhead] [--
 A line a model and backend: milliseconds of a call and of waiting for it, in turns; of one of many calls back to back, by the GPU's events;
 microseconds that the host takes for a call; the most memory of PyTorch's allocator in steady calls, in use and taken from the device, over
 what there was before the backend compiled (weights, inputs, programs of backends before it); seconds of the first call; the largest
-difference from eager PyTorch. --plain: backend "toroid" without freezing, which copies what it folds into weights. --program: the same model by the command line, too (bert, resnet50, llama-decode, llama-prefill). --host: what
-the host takes for a call of a small program, beside a backend that returns results that were there before. Model "digits" is a training step:
-forward and backward by the backend, AdamW by PyTorch, whose losses are not compared.
+difference from eager PyTorch. --plain: backend "toroid" without freezing, which copies what it folds into weights. --program: the same model
+by the command line, too (bert, resnet50, llama-decode, llama-prefill). --host: what the host takes for a call of a small program, in turns
+with a backend that returns results that were there before. Model "digits" is a training step: forward and backward by the backend, AdamW by
+PyTorch, whose losses are not compared.
 """
 
 from __future__ import annotations
