@@ -69,7 +69,8 @@ std::unique_ptr<Graph> merge_linear(const Graph& g);
 std::unique_ptr<Graph> widen_products(const Graph& g);
 
 // Attention written out as two products and a softmax becomes scaled_dot_product_attention, which has a template. With a mask only where
-// rows that are masked as a whole give zero, as exporters write it.
+// rows that are masked as a whole give zero, as exporters write it. Halves may be widened to f32 for it, where the result is rounded. Masks
+// that are known to keep all scores go.
 std::unique_ptr<Graph> find_attention(const Graph& g);
 // Multiplies batch normalisation with constant statistics into the constant weights of the convolution or linear layer before it.
 std::unique_ptr<Graph> fold_conv_bn(const Graph& g);
