@@ -48,7 +48,8 @@ void compile_graph(std::unique_ptr<graph::Graph> graph, const CompileOptions& op
   device::cuda::GpuInfo gpu;
   gpu.architecture = "sm_90a";
   const Device device = task.cpu ? Device::cpu() : Device::cuda();
-  const compiler::Job job = compiler::job_of("step", {.device = device, .options = options}, {}, task.cpu ? nullptr : &gpu);
+  compiler::Job job = compiler::job_of("step", {.device = device, .options = options}, {}, task.cpu ? nullptr : &gpu);
+  job.makes_code = task.code;
   auto kernels = compiler::advance<compiler::Kernels>(compiler::Imported{std::move(graph)}, job, out.report);
   out.nodes = out.report.graph_nodes, out.kernels = kernels.texts.size();
   for (auto& [node, text] : kernels.texts) out.sources.emplace(text.source, text.name);
@@ -139,6 +140,7 @@ void print(int64_t layers, const Made& made, bool passes) {
   for (auto& [name, ms] : made.report.stages) stages += fmt::format(", \"{}\": {:.1f}", name, ms);
   fmt::print("{{\"layers\": {}, \"nodes\": {}, \"kernels\": {}, \"texts\": {}, \"ms\": {:.1f}{}}}\n", layers, made.nodes, made.kernels,
              made.sources.size(), made.all(), stages);
+  if (!made.report.layers.empty()) fmt::print("  {}\n", made.report.layers);
   std::fflush(stdout);
   if (!passes) return;
   for (auto* list : {&made.report.passes.passes, &made.report.schedule.passes.passes})

@@ -122,6 +122,7 @@ int why(const WhyArgs& args) {
   said.line("memory beside the inputs: {:.3f} MB of temporaries, most of them at {}; {:.3f} MB of outputs\n",
             static_cast<double>(memory.temporaries) / 1e6, memory.fullest.empty() ? "no node" : memory.fullest,
             static_cast<double>(memory.outputs) / 1e6);
+  if (!report.layers.empty()) said.line("layers: {}\n", report.layers);
   if (!report.partition.empty()) said.line("partition: {}", report.partition);
   for (auto& line : report.schedule.choices) said.line("chosen: {}\n", line);
   for (auto& m : report.schedule.fusion.misses) said.line("not fused: {} and {}: {}\n", m.first, m.second, m.reason);

@@ -17,6 +17,7 @@ class DebugFolder {
   // Makes <debug_dir>/<name>_<number>, with a number that no folder there has: numbers grow with the compiles of a process. Does nothing
   // when the option is off.
   DebugFolder(const std::string& name, const CompileOptions& options);
+  bool is_on() const { return !path_.empty(); }
   // text is only called when the folder is on.
   void write(const std::string& file, const std::function<std::string()>& text) const;
   // Writes the file, and logs it where that artifact is logged.

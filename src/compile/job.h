@@ -24,6 +24,7 @@ struct Job {
   bool uploads = true;          // large constants go to a GPU while kernels are compiled, else when the plan is made
   bool absent = false;          // the machine need not be there: constants stay where they are
   bool tries = false;           // it compiles what tuning tries; for counts alone
+  bool makes_code = false;      // kernels are compiled as soon as they are known, beside the stages before
   int compile_threads = 0;      // of jit::compile_all
   DebugFolder debug = {};       // off by default
   // Constants that timing has brought to a GPU, and which several programs share there. Null: each program brings its own.

@@ -32,6 +32,7 @@ CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Set
                                   const Observer& made) {
   const device::CaptureSuspension not_captured;
   Job job = job_of(graph->name, setup, tuning);
+  job.makes_code = true;
   if (!is_tuned_later(*graph, setup)) return of_job(std::move(graph), job, made);
   Job untuned = job;
   untuned.may_tune = false;
@@ -80,7 +81,8 @@ CompiledModel CompiledModel::of(exec::Loadable made, const Device& device, Compi
 
 exec::Loadable loadable(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* absent) {
   CompileReport report;
-  const Job job = job_of(graph->name, setup, {}, absent);
+  Job job = job_of(graph->name, setup, {}, absent);
+  job.makes_code = true;
   const Stopwatch all;
   exec::Loadable made = advance<exec::Loadable>(Imported{std::move(graph)}, job, report);
   report.total_ms = all.ms();

@@ -25,22 +25,44 @@
 
 namespace toroid::compiler {
 
+struct EqualLayers;  // compile/layers/equal_layers.h
+
 // ---- what each stage gives the next ---------------------------------------------------------------------------------------------
 
 // A graph as it was traced or read.
 struct Imported {
   std::unique_ptr<graph::Graph> graph;
 };
+// What goes through the passes: the graph, or, where that has many equal layers, the same with few of them. layers: of which graph, and
+// how; null: it is the graph.
+struct Begun {
+  std::unique_ptr<graph::Graph> graph;
+  std::shared_ptr<const EqualLayers> layers = {};
+};
 // After the passes over graphs: what lowering takes.
 struct Transformed {
   std::unique_ptr<graph::Graph> graph;
+  std::shared_ptr<const EqualLayers> layers = {};
 };
 // After the target's passes to program::Stage::Lowered.
 struct Lowered {
   program::Program program;
+  std::shared_ptr<const EqualLayers> layers = {};
 };
 // Its choices are made, in modes that tune. decided: all of them, and those of the job.
 struct Tuned {
+  program::Program program;
+  tune::LockFile decided = {};
+  std::shared_ptr<const EqualLayers> layers = {};
+};
+// After the target's passes over neighbours.
+struct Joined {
+  program::Program program;
+  tune::LockFile decided = {};
+  std::shared_ptr<const EqualLayers> layers = {};
+};
+// With all layers.
+struct Whole {
   program::Program program;
   tune::LockFile decided = {};
 };
@@ -95,10 +117,13 @@ struct Objects {
 
 // ---- the stages: of a job they read what it says, and they write to the report what they did ------------------------------------
 
-Transformed transform(Imported in, const Job& job, CompileReport& report);
+Begun find_layers(Imported in, const Job& job, CompileReport& report);
+Transformed transform(Begun in, const Job& job, CompileReport& report);
 Lowered lower_graph(Transformed in, const Job& job, CompileReport& report);
 Tuned choose(Lowered in, const Job& job, CompileReport& report);
-Fused schedule(Tuned in, const Job& job, CompileReport& report);
+Joined join(Tuned in, const Job& job, CompileReport& report);
+Whole repeat_layers(Joined in, const Job& job, CompileReport& report);
+Fused schedule(Whole in, const Job& job, CompileReport& report);
 Scheduled schedule_blocks(Fused in, const Job& job, CompileReport& report);
 Kernels generate(Scheduled in, const Job& job, CompileReport& report);
 Sent send_constants(Kernels in, const Job& job, CompileReport& report);
@@ -114,9 +139,9 @@ struct Stage {
 };
 
 inline constexpr std::tuple kStages = {
-    Stage{"passes", transform},       Stage{"lowering", lower_graph},     Stage{"tuning", choose},
-    Stage{"fusion", schedule},        Stage{"blocks", schedule_blocks},   Stage{"code", generate},
-    Stage{"sending", send_constants}, Stage{"compiler", compile_kernels}, Stage{"plan", make_plan},
+    Stage{"layers", find_layers}, Stage{"passes", transform},         Stage{"lowering", lower_graph},     Stage{"tuning", choose},
+    Stage{"fusion", join},        Stage{"repetition", repeat_layers}, Stage{"memory", schedule},          Stage{"blocks", schedule_blocks},
+    Stage{"code", generate},      Stage{"sending", send_constants},   Stage{"compiler", compile_kernels}, Stage{"plan", make_plan},
 };
 
 // ---- the runner -----------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@
 namespace toroid::compiler {
 namespace {
 
-program::Program run_passes(program::Program p, program::Stage to, const Job& job, CompileReport& report) {
-  return target::run_passes(std::move(p), *job.target, to, job.options(), &report.schedule, job.debug.dump("program"));
+program::Program run_passes(program::Program p, program::Stage to, const Job& job, CompileReport& report,
+                            target::Reach reach = target::Reach::All) {
+  return target::run_passes(std::move(p), *job.target, to, job.options(), &report.schedule, job.debug.dump("program"), reach);
 }
 
 void log_schedule(const target::ScheduleReport& made) {
@@ -22,7 +23,7 @@ void log_schedule(const target::ScheduleReport& made) {
 
 }  // namespace
 
-Transformed transform(Imported in, const Job& job, CompileReport& report) {
+Transformed transform(Begun in, const Job& job, CompileReport& report) {
   job.debug.show(Artifact::Graph, "graph_imported.txt", [&] { return graph::to_string(*in.graph); });
   check_disabled_passes(job.options());
   const graph::Purpose purpose = {.frozen = job.options().get(options::kFreezing),
@@ -31,7 +32,8 @@ Transformed transform(Imported in, const Job& job, CompileReport& report) {
                                   .attention_gradients = job.target->facts().attention_gradients,
                                   .padding_apart = !job.options().get(options::kFoldPadding),
                                   .all_probabilities = !job.options().get(options::kFoldProbabilities)};
-  Transformed out{graph::run_passes(std::move(in.graph), graph::pipeline(purpose), &report.passes, job.options(), job.debug.dump("graph"))};
+  Transformed out{graph::run_passes(std::move(in.graph), graph::pipeline(purpose), &report.passes, job.options(), job.debug.dump("graph")),
+                  std::move(in.layers)};
   out.graph = partitioned(std::move(out.graph), job, report);
   job.debug.show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*out.graph); });
   report.graph_nodes = out.graph->nodes.size();
@@ -39,15 +41,20 @@ Transformed transform(Imported in, const Job& job, CompileReport& report) {
 }
 
 Lowered lower_graph(Transformed in, const Job& job, CompileReport& report) {
-  Lowered out{lower::lower(*in.graph, {.options = job.options(), .target = job.target.get()})};
+  Lowered out{lower::lower(*in.graph, {.options = job.options(), .target = job.target.get()}), std::move(in.layers)};
   out.program = run_passes(std::move(out.program), program::Stage::Lowered, job, report);
   report.kernels_unfused = out.program.nodes.size();
   job.debug.show(Artifact::Loops, "program_lowered.txt", [&] { return program::to_string(out.program); });
   return out;
 }
 
-Fused schedule(Tuned in, const Job& job, CompileReport& report) {
-  Fused out{run_passes(std::move(in.program), program::Stage::Scheduled, job, report), std::move(in.decided)};
+Joined join(Tuned in, const Job& job, CompileReport& report) {
+  return {run_passes(std::move(in.program), program::Stage::Scheduled, job, report, target::Reach::Neighbours), std::move(in.decided),
+          std::move(in.layers)};
+}
+
+Fused schedule(Whole in, const Job& job, CompileReport& report) {
+  Fused out{run_passes(std::move(in.program), program::Stage::Scheduled, job, report, target::Reach::Whole), std::move(in.decided)};
   job.debug.show(Artifact::Schedule, "program_fused.txt", [&] { return program::to_string(out.program); });
   log_schedule(report.schedule);
   return out;

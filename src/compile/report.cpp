@@ -46,7 +46,7 @@ std::string json_members(const CompileReport& r) {
                      r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.kernels_compiled);
   out += fmt::format(",\n \"memory\":{{\"temporaries\":{},\"fullest\":{},\"outputs\":{}}}", r.memory.temporaries,
                      json_string(r.memory.fullest), r.memory.outputs);
-  out += fmt::format(",\n \"partition\":{}", json_string(r.partition));
+  out += fmt::format(",\n \"layers\":{},\n \"partition\":{}", json_string(r.layers), json_string(r.partition));
   out += fmt::format(",\n \"chosen\":{}", array(r.schedule.choices, [](auto& line) { return json_string(line); }));
   out += fmt::format(",\n \"not_fused\":{}", array(fusion.misses, [](auto& m) {
                        return fmt::format("\n  {{\"first\":{},\"second\":{},\"reason\":{}}}", json_string(m.first), json_string(m.second),

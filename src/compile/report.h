@@ -25,6 +25,8 @@ struct CompileReport {
   // Of weights, packed or brought to a GPU by threads that begin before the kernels are compiled there, and go on when the compile has
   // ended: milliseconds. The first run waits for it. Not valid where there were none.
   std::shared_future<double> packing;
+  // Kernels that are compiled before the program of all layers is there; whoever asks for one of them waits for it.
+  std::shared_future<void> early_kernels;
   size_t uploaded_bytes = 0;    // to a GPU, by those threads
   size_t graph_nodes = 0;       // after the passes
   size_t kernels_unfused = 0;   // nodes before fusion
@@ -32,6 +34,7 @@ struct CompileReport {
   size_t host_calls = 0;        // library and reference calls a run, those of blocks aside
   size_t blocks = 0;            // blocks that branches and loops run, nested ones included
   size_t kernels_compiled = 0;  // distinct texts that were not in a cache
+  std::string layers;           // of a graph with many equal ones: whether they were compiled once, or why not; else empty
   std::string partition;        // of a graph with gradients: what it saves and computes again (autograd/partition); else empty
   MemoryNeed memory;
   tune::TuneReport tuning;  // in modes that tune

@@ -33,7 +33,7 @@ class RegionBuild : public tune::Build {
 }  // namespace
 
 Tuned choose(Lowered in, const Job& job, CompileReport& report) {
-  if (!job.tunes()) return {std::move(in.program)};
+  if (!job.tunes()) return {std::move(in.program), {}, std::move(in.layers)};
   const auto lock = lock_file(job.options());
   const auto memory = memory_for(*job.target, job.options(), lock.get(), job.decided);
   tune::SearchOptions how = search_options(job.options());

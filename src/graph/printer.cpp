@@ -1,4 +1,7 @@
 // The graph as text, one node a line.
+#include <bit>
+#include <cmath>
+
 #include "graph/text.h"
 
 namespace toroid::graph {
@@ -17,17 +20,32 @@ bool is_default(const NodeArg& a, const ops::Param& p) {
   if (auto* b = std::get_if<bool>(&a)) return *b == std::get<bool>(p.default_value);
   if (auto* t = std::get_if<DType>(&a)) return *t == std::get<DType>(p.default_value);
   if (auto* e = std::get_if<Expr>(&a); e && e->is_const()) return *e == std::get<Expr>(p.default_value);
+  if (auto* d = std::get_if<double>(&a); d && !std::isnan(*d))
+    return std::bit_cast<int64_t>(*d) == std::bit_cast<int64_t>(std::get<double>(p.default_value));
   NodeArg d = map_arg<Value*>(p.default_value, [](const Tensor&) -> Value* { return nullptr; });
   return text_of(a) == text_of(d);
 }
 
 std::string print(const Graph& g, const std::string& indent);
 
-std::string print(const Node& n, const std::string& indent) {
-  std::string out;
-  for (size_t i = 0; i < n.results.size(); ++i)
-    out += fmt::format("{}%{}: {}", i ? ", " : "", n.results[i]->name, type_text(n.results[i]->type));
-  out += (n.results.empty() ? "" : " = ") + n.op->name + "(";
+void append(const Value& v, std::string& out) { (out += '%') += v.name; }
+
+void append(const NodeArg& a, std::string& out) {
+  if (auto* v = std::get_if<Value*>(&a); v && *v)
+    append(**v, out);
+  else
+    out += text_of(a);
+}
+
+// Long graphs have many nodes: what each takes is what their text takes.
+void print(const Node& n, const std::string& indent, std::string& out) {
+  for (size_t i = 0; i < n.results.size(); ++i) {
+    out += i ? ", " : "";
+    append(*n.results[i], out);
+    (out += ": ") += type_text(n.results[i]->type);
+  }
+  out += n.results.empty() ? "" : " = ";
+  (out += n.op->name) += '(';
   bool positional = true, first = true;
   for (size_t i = 0; i < n.args.size(); ++i) {
     const ops::Param& p = n.op->schema.params[i];
@@ -39,15 +57,14 @@ std::string print(const Node& n, const std::string& indent) {
     }
     out += first ? "" : ", ";
     first = false;
-    if (!positional) out += p.name + "=";
-    out += text_of(n.args[i]);
+    if (!positional) (out += p.name) += '=';
+    append(n.args[i], out);
   }
-  out += ")";
+  out += ')';
   for (auto& r : n.regions) out += " {\n" + indent + "  " + print(*r, indent + "  ") + indent + "}";
   if (n.checkpoint) out += fmt::format(" checkpoint {}", n.checkpoint);
-  if (n.pass != Pass::Forward) out += fmt::format(" {}", kPassNames[static_cast<size_t>(n.pass)]);
-  if (!n.where.empty()) out += "  @ " + sym::in_quotes(n.where);
-  return out;
+  if (n.pass != Pass::Forward) (out += ' ') += kPassNames[static_cast<size_t>(n.pass)];
+  if (!n.where.empty()) (out += "  @ ") += sym::in_quotes(n.where);
 }
 
 std::string print(const Graph& g, const std::string& indent) {
@@ -61,7 +78,12 @@ std::string print(const Graph& g, const std::string& indent) {
     out += ": " + type_text(in.value->type);
   }
   out += ")" + symbols_text(g.symbols) + guards_text(g.guards) + " {\n";
-  for (auto& n : g.nodes) out += indent + "  " + print(*n, indent + "  ") + "\n";
+  const std::string inner = indent + "  ";
+  for (auto& n : g.nodes) {
+    out += inner;
+    print(*n, inner, out);
+    out += '\n';
+  }
   out += indent + "  return";
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     const Output& o = g.outputs[i];

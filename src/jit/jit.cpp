@@ -136,6 +136,14 @@ void KernelCompiler::remember(const Hash128& key, Object object) {
   }
 }
 
+Artefact KernelCompiler::found_for(const CompileRequest& request, const Hash128& key, const Object& object) {
+  const auto made = request.ahead ? ahead_.end() : ahead_.find(key);
+  if (made == ahead_.end()) return {*object, 0, true, key};
+  const double ms = made->second;
+  ahead_.erase(made);
+  return {*object, ms, false, key};
+}
+
 Artefact KernelCompiler::compile(const CompileRequest& request) {
   TOROID_USER_CHECK(request.opt_level >= 0 && request.opt_level <= 3, "optimization level {} is not known: expected 0 to 3",
                     request.opt_level);
@@ -147,7 +155,7 @@ Artefact KernelCompiler::compile(const CompileRequest& request) {
     std::lock_guard lock(mutex_);
     if (auto it = memory_.find(key); it != memory_.end()) {
       ++counters_.memory_hits;
-      return {*it->second, 0, true, key};
+      return found_for(request, key, it->second);
     }
     auto [it, fresh] = flights_.try_emplace(key);
     if (fresh) {
@@ -157,7 +165,11 @@ Artefact KernelCompiler::compile(const CompileRequest& request) {
       ++counters_.joined;
     }
   }
-  if (flight.valid()) return {*flight.get(), 0, true, key};
+  if (flight.valid()) {
+    const Object object = flight.get();
+    std::lock_guard lock(mutex_);
+    return found_for(request, key, object);
+  }
 
   try {
     double ms = 0;
@@ -169,6 +181,7 @@ Artefact KernelCompiler::compile(const CompileRequest& request) {
       if (!found) {
         ++counters_.compiled;
         counters_.compile_ms += ms;
+        if (request.ahead) ahead_[key] = ms;
       }
       remember(key, object);
       flights_.erase(key);

@@ -25,6 +25,7 @@ struct CompileRequest {
   std::string isa = "native";
   int opt_level = 1;       // 0: none; 1: short pass list for explicit vector code; 2, 3: LLVM's O2 and O3
   bool vectorize = false;  // let LLVM vectorize plain loops
+  bool ahead = false;      // for whoever asks for it next: to them it is as if they had compiled it
 };
 
 struct Artefact {
@@ -75,13 +76,16 @@ class KernelCompiler {
  private:
   using Object = std::shared_ptr<const std::string>;
   void remember(const Hash128& key, Object object);
+  // What a request gets that is not compiled now. Under the lock.
+  Artefact found_for(const CompileRequest& request, const Hash128& key, const Object& object);
 
   const std::shared_ptr<ArtefactCache> cache_;
   mutable std::mutex mutex_;  // of all below
   CompilerCounters counters_;
   std::unordered_map<Hash128, std::shared_future<Object>> flights_;
   std::unordered_map<Hash128, Object> memory_;
-  std::deque<Hash128> order_;  // of memory_, oldest first
+  std::unordered_map<Hash128, double> ahead_;  // compiled ahead, and not asked for yet: milliseconds that it took
+  std::deque<Hash128> order_;                  // of memory_, oldest first
   size_t memory_bytes_ = 0;
 };
 

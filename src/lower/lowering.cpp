@@ -29,6 +29,15 @@ std::vector<Expr> dense_strides(const std::vector<Expr>& sizes) {
   return strides;
 }
 
+std::vector<Expr> strides_of(const TensorType& type) { return type.strides.empty() ? dense_strides(type.sizes) : type.strides; }
+
+Expr extent_of(const TensorType& type) {
+  const std::vector<Expr> strides = strides_of(type);
+  Expr last = 0;
+  for (size_t d = 0; d < strides.size(); ++d) last = last + (type.sizes[d] - 1) * strides[d];
+  return last + 1;
+}
+
 bool is_dense(const Place& p, const std::vector<Expr>& sizes) {
   if (mutant(Mutant::AlwaysDense)) return true;
   auto want = dense_strides(sizes);
@@ -284,10 +293,8 @@ void Lowering::lower_inputs() {
   for (auto& in : graph_.inputs) {
     auto kind = in.data.defined() && in.kind == graph::InputKind::Constant ? loop::BufferKind::Constant : loop::BufferKind::Input;
     Place p;
-    p.strides = in.value->type.strides.empty() ? dense_strides(in.value->type.sizes) : in.value->type.strides;
-    Expr last = 0;
-    for (size_t d = 0; d < p.strides.size(); ++d) last = last + (in.value->type.sizes[d] - 1) * p.strides[d];
-    p.buffer = program_.new_buffer(in.name, in.value->type.dtype, last + 1, kind);
+    p.strides = strides_of(in.value->type);
+    p.buffer = program_.new_buffer(in.name, in.value->type.dtype, extent_of(in.value->type), kind);
     program_.inputs.push_back({p.buffer, in.value->type, in.kind, in.data, in.name});
     if (in.kind == graph::InputKind::Random) program_.inputs.back().draws = in.draws;
     values_[in.value] = at_place(in.value->type, p);

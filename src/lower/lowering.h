@@ -181,6 +181,9 @@ class Lowering {
 // The flat element index of an index at a place.
 Expr flat_index(const Place& p, const Index& index);
 std::vector<Expr> dense_strides(const std::vector<Expr>& sizes);
+// Of a tensor, row-major where its type says nothing else; and the elements from its first to behind its last.
+std::vector<Expr> strides_of(const TensorType& type);
+Expr extent_of(const TensorType& type);
 // Whether strides are those of a row-major tensor of these sizes (dimensions of extent 1 aside).
 bool is_dense(const Place& p, const std::vector<Expr>& sizes);
 

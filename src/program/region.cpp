@@ -14,7 +14,7 @@ namespace {
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 // The nest with loop variables named by their place.
-void rename_variables(loop::Domain& domain, loop::Body& body, const std::string& prefix) {
+void rename_nest(loop::Domain& domain, loop::Body& body, const std::string& prefix) {
   loop::VarMap<Expr> fresh;
   for (size_t i = 0; i < domain.vars.size(); ++i) {
     loop::Var& v = domain.vars[i];
@@ -97,7 +97,7 @@ class Region {
     for_each_check(n, [&](loop::Statement& s) { s.value.i = out_.site(whole_.sites[static_cast<size_t>(s.value.i)]); });
     if (auto* a = std::get_if<Meeting>(&n.problem)) a->site = out_.site(whole_.sites[static_cast<size_t>(a->site)]);
     renumber_buffers(n, [&](int b) { return number_of(b); });
-    rename_variables(n.domain, n.body, "n" + place + "_");
+    rename_nest(n.domain, n.body, "n" + place + "_");
     n.origins = {"n" + place};
     n.parts = {static_cast<int>(out_.nodes.size())};
     n.where.clear();
@@ -168,6 +168,12 @@ void renumber_buffers(Node& n, const std::function<int(int)>& to) {
   for (auto& nest : n.beside) body(nest.body);
 }
 
+void rename_variables(Node& n) {
+  rename_nest(n.domain, n.body, "i");
+  if (n.producer) rename_nest(n.producer->domain, n.producer->body, "i");
+  for (auto& nest : n.beside) rename_nest(nest.domain, nest.body, "i");
+}
+
 std::vector<int> records_of_faults(const Program& p) {
   std::vector<int> out;
   for (auto& b : p.buffers)
@@ -193,9 +199,7 @@ NodeContent content_of(const Program& p, const Node& node, std::span<const int> 
   for (const int b : faults) number_of(b);
   Node n = node;
   renumber_buffers(n, number_of);
-  rename_variables(n.domain, n.body, "i");
-  if (n.producer) rename_variables(n.producer->domain, n.producer->body, "i");
-  for (auto& nest : n.beside) rename_variables(nest.domain, nest.body, "i");
+  rename_variables(n);
   n.origins.clear(), n.parts.clear(), n.where.clear();
   n.pass = graph::Pass::Forward;
   alone.nodes.push_back(std::move(n));

@@ -18,6 +18,9 @@ void for_each_check(Node& n, const std::function<void(loop::Statement&)>& f);
 // Gives every buffer that a node names the number that `to` says.
 void renumber_buffers(Node& n, const std::function<int(int)>& to);
 
+// Gives a node loop variables of its own, named by their places.
+void rename_variables(Node& n);
+
 // The text of a program of this node alone: what it computes and how its operands lie. It is equal for equal nodes, whatever their buffers,
 // loop variables and origins are called and wherever they stand. Sizes that p leaves open keep their names and bounds. What is in p's
 // constants is no part of it.

@@ -62,8 +62,8 @@ inline constexpr target::ProgramPass kShareLaunches = {"share_launches", "Runs s
                                                        kJoins};
 inline constexpr target::ProgramPass kForeach = {"foreach", "Runs updates of inputs that differ in memory and sizes alone in one launch.",
                                                  run_foreach, kJoins};
-inline constexpr target::ProgramPass kWriteBack = {"write_back", "Writes results that replace an input where that input lies.",
-                                                   run_write_back, target::kEachFusion, true};
+inline constexpr target::ProgramPass kWriteBack = {
+    "write_back", "Writes results that replace an input where that input lies.", run_write_back, target::kEachFusion, true, true};
 inline constexpr target::ProgramPass kReuse = {"reuse", "Writes large temporaries over those that they are made of.", run_reuse, kJoins};
 inline constexpr target::ProgramPass kOldContents = {
     "old_contents", "Copies what opaque operations write over on a GPU to where they write.", run_old_contents, target::kEachFusion, true};

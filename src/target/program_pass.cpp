@@ -5,7 +5,7 @@
 namespace toroid::target {
 
 program::Program run_passes(program::Program p, const Target& target, program::Stage to, const CompileOptions& options,
-                            ScheduleReport* report, const PassDump& dump) {
+                            ScheduleReport* report, const PassDump& dump, Reach reach) {
   ScheduleReport unseen;
   PassContext context{target, options, report ? *report : unseen};
   // Until the last one has run, what holds of the program is what held of it before.
@@ -15,13 +15,16 @@ program::Program run_passes(program::Program p, const Target& target, program::S
   };
   PassRunner runner({report ? std::optional(Artifact::Schedule) : std::nullopt, [&] { return program::to_string(p); }, verify}, options,
                     &context.report.passes, dump);
+  bool is_whole = false;
   for (auto& pass : target.passes(to)) {
+    is_whole = is_whole || pass.begins_whole;
+    if (reach != Reach::All && is_whole != (reach == Reach::Whole)) continue;
     if (!(pass.fusions & with(options.fusion()))) continue;
     TOROID_USER_CHECK(!pass.required || !is_disabled(pass.name, options),
                       "the option disable_passes names \"{}\", which no program can be compiled without", pass.name);
     runner.run(pass.name, [&] { return pass.run(p, context); });
   }
-  if (options.get(options::kVerifyPasses))
+  if (options.get(options::kVerifyPasses) && reach != Reach::Neighbours)
     program::verify(p, to, to == program::Stage::Lowered ? "what comes before tuning" : "scheduling");
   return p;
 }

@@ -47,13 +47,19 @@ struct ProgramPass {
   bool (*run)(program::Program& p, PassContext& context);  // whether it changed the program
   Fusions fusions = kEachFusion;
   bool required = false;  // without it nothing can be made of the program
+  // The passes before it look at nodes that touch the same memory, so that what they make of a layer does not depend on how many layers
+  // there are. This one and those behind it look at the program as a whole.
+  bool begins_whole = false;
 };
+
+// Passes of a table: all, or those before or from the one that begins_whole.
+enum class Reach : uint8_t { All, Neighbours, Whole };
 
 // The program, after the target's passes to the stage, run as PassRunner does, but for those that the options' fusion leaves out.
 // report null: nobody is told what happens, and no log either. UserError where the options leave out a pass that is required, and what the
 // passes throw: a choice that does not fit its node.
 program::Program run_passes(program::Program p, const Target& target, program::Stage to, const CompileOptions& options,
-                            ScheduleReport* report = nullptr, const PassDump& dump = {});
+                            ScheduleReport* report = nullptr, const PassDump& dump = {}, Reach reach = Reach::All);
 
 // The fusions with which a pass runs, for people: "always", "fusion all".
 std::string conditions_of(const ProgramPass& pass);

@@ -542,9 +542,16 @@ Expr TensorType::numel() const {
 }
 
 std::string to_string(const TensorType& t) {
-  std::string out = fmt::format("{}[", name_of(t.dtype));
-  for (size_t d = 0; d < t.sizes.size(); ++d) out += (d ? ", " : "") + sym::to_string(t.sizes[d]);
-  return out + "]";
+  std::string out(name_of(t.dtype));
+  out += '[';
+  for (size_t d = 0; d < t.sizes.size(); ++d) {
+    out += d ? ", " : "";
+    if (const auto n = t.sizes[d].maybe_constant())
+      out += std::to_string(*n);
+    else
+      out += sym::to_string(t.sizes[d]);
+  }
+  return out += ']';
 }
 
 void detail::fail_too_large(uint64_t v) { fail<UserError>("{} is no size and no index: those have 63 bits", v); }

@@ -74,7 +74,7 @@ TEST(Pipeline, TheReportNamesTheStagesInTheirOrder) {
   const Job job = job_for_test();
   CompileReport report;
   Fused half = advance<Fused>(Imported{graph::parse(kNested)}, job, report);
-  EXPECT_EQ(names_of(report), (std::vector<std::string>{"passes", "lowering", "tuning", "fusion"}));
+  EXPECT_EQ(names_of(report), (std::vector<std::string>{"layers", "passes", "lowering", "tuning", "fusion", "repetition", "memory"}));
   advance<exec::Loadable>(std::move(half), job, report);
   std::vector<std::string> table;
   std::apply([&](auto&... stage) { (table.push_back(stage.name), ...); }, kStages);

@@ -53,6 +53,25 @@ TEST(JitConcurrency, OneKeyIsCompiledOnce) {
   EXPECT_EQ(c.joined + c.memory_hits, 15u);
 }
 
+// What is compiled ahead counts for the first of those who ask for it, whether they wait for it or find it.
+TEST(JitConcurrency, AheadOfThoseWhoAsk) {
+  for (const bool is_done : {false, true}) {
+    KernelCompiler compiler(nullptr);
+    const CompileRequest request{.source = samples::softmax(5), .isa = "scalar"};
+    std::atomic<int> compiled{0};
+    {
+      CompileRequest early = request;
+      early.ahead = true;
+      std::jthread ahead([&] { compiler.compile(early); });
+      if (is_done) ahead.join();
+      std::vector<std::jthread> threads;
+      for (int t = 0; t < 8; ++t) threads.emplace_back([&] { compiled += !compiler.compile(request).from_cache; });
+    }
+    EXPECT_EQ(compiled, 1);
+    EXPECT_EQ(compiler.counters().compiled, 1u);
+  }
+}
+
 TEST(JitConcurrency, FailuresReachEveryWaiter) {
   KernelCompiler compiler(nullptr);
   std::atomic<int> failed{0};

@@ -126,6 +126,20 @@ TEST_F(ShapeRows, AccumulationSeesEveryIndex) {
             (Values{1.5, 1.5, 0}));
 }
 
+// An index without dimensions picks one element of the source, which must be there.
+TEST_F(ShapeRows, ScattersReadNoSourceThatIsEmpty) {
+  const Tensor number = Tensor::full(std::vector<int64_t>{}, 3), index = Tensor::full(std::vector<int64_t>{}, 0, DType::I64);
+  const Tensor none = Tensor::full(std::vector<int64_t>{0}, 0), one = Tensor::full(std::vector<int64_t>{1}, 4);
+  EXPECT_EQ(call1("scatter_add", {number, n(0), index, one}).to_vector(), Values{7});
+  for (const char* op : {"scatter_add", "scatter.src"})
+    EXPECT_EQ(test::user_error([&] {
+                call1(op, {number, n(0), index, none});
+              }),
+              std::string(op) + ": the index has size 1 in dimension 0, the source 0");
+  EXPECT_THROW(call1("scatter_reduce.two", {number, n(0), index, none, std::string("sum"), true}), UserError);
+  EXPECT_EQ(call1("scatter_add", {number, n(0), Tensor::full(std::vector<int64_t>{0}, 0, DType::I64), none}).to_vector(), Values{3});
+}
+
 TEST_F(ShapeRows, ExtremaTakeTheFirstAndNanWins) {
   Tensor x = Tensor::of({1, 3, 3, 2}, {4}), with_nan = Tensor::of({1, NAN, 3, NAN}, {4});
   EXPECT_EQ(call1("argmax", {x}).item(), 1);

@@ -20,17 +20,17 @@ void check_index(MetaCall& c) {
   TOROID_USER_CHECK(empty || std::max<int64_t>(index->dim(), 1) == std::max<int64_t>(self->dim(), 1),
                     "{}: the index has {} dimensions, the tensor {}", c.op().name, index->dim(), self->dim());
 }
-// The index fits into a tensor in the dimensions that it counts through, unless it is empty.
+// The index fits into a tensor in the dimensions that it counts through, unless it is empty. One without dimensions counts to 1.
 void check_extent(MetaCall& c, const TensorType& of, const char* what, bool along) {
   auto& index = *c.tensor("index");
   const Expr some = sym::min(index.numel(), 1);
   const int64_t dim = normal_dim(c.op(), c.integer("dim"), c.tensor("self")->dim());
-  for (size_t d = 0; d < index.sizes.size(); ++d) {
+  for (size_t d = 0; d < std::max<size_t>(index.sizes.size(), along); ++d) {
     if (!along && static_cast<int64_t>(d) == dim) continue;
-    const Expr extent = d < of.sizes.size() ? of.sizes[d] : Expr(1);
+    const Expr extent = d < of.sizes.size() ? of.sizes[d] : Expr(1), size = d < index.sizes.size() ? index.sizes[d] : Expr(1);
     if (!along || d < of.sizes.size())
-      c.require({sym::Rel::Le, some * index.sizes[d], extent}, "{}: the index has size {} in dimension {}, the {} {}", c.op().name,
-                sym::to_string(index.sizes[d]), d, what, sym::to_string(extent));
+      c.require({sym::Rel::Le, some * size, extent}, "{}: the index has size {} in dimension {}, the {} {}", c.op().name,
+                sym::to_string(size), d, what, sym::to_string(extent));
   }
 }
 // Indices that composites look at before they use them: I64, none negative.
