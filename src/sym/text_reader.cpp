@@ -1,5 +1,6 @@
 #include "sym/text_reader.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -181,7 +182,9 @@ std::optional<double> as_float(std::string_view s) {
 }
 
 std::string in_quotes(std::string_view s) {
+  const auto is_plain = [](char c) { return c >= 32 && c != 127 && c != '"' && c != '\\'; };
   std::string out = "\"";
+  if (std::all_of(s.begin(), s.end(), is_plain)) return (out += s) += '"';
   for (char c : s) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\')

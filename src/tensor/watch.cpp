@@ -94,15 +94,27 @@ void WatchedReads::add(const detail::Watch& w) {
     states_.push_back(s);
   }
   if (states_.size() < settle_at_) return;
-  settle();
+  drop_ended();
   settle_at_ = std::max(settle_at_, 2 * states_.size());
 }
 
+void WatchedReads::drop_ended() {
+  size_t kept = 0;
+  for (auto* s : states_) {
+    if (detail::has_ended(s))
+      detail::release(s);
+    else
+      states_[kept++] = s;
+  }
+  states_.resize(kept);
+}
+
 void WatchedReads::settle() {
+  drop_ended();
   std::sort(states_.begin(), states_.end());
   size_t kept = 0;
   for (auto* s : states_) {
-    if (detail::has_ended(s) || (kept > 0 && states_[kept - 1] == s))
+    if (kept > 0 && states_[kept - 1] == s)
       detail::release(s);
     else
       states_[kept++] = s;

@@ -46,6 +46,7 @@ class WatchedReads {
   static uint64_t changes();
 
  private:
+  void drop_ended();
   friend class detail::Watch;
   void add(const detail::Watch& w);
 

@@ -41,9 +41,9 @@ Begun find_layers(Imported in, const Job& job, CompileReport& report) {
     report.layers = "no equal layers: " + why;
     return {std::move(in.graph)};
   }
-  auto out = std::make_shared<EqualLayers>(EqualLayers{std::move(in.graph), std::move(*layers), {}, {}});
-  out->few = out->layers.with(kFewLayers), out->fewer = out->layers.with(kFewLayers - 1);
-  return {graph::clone(*out->few.graph), out};
+  auto out = std::make_shared<EqualLayers>(EqualLayers{std::move(in.graph), std::move(*layers), {}});
+  out->few = out->layers.with(kFewLayers);
+  return {std::move(out->few.graph), out};
 }
 
 Whole repeat_layers(Joined in, const Job& job, CompileReport& report) {
@@ -51,9 +51,10 @@ Whole repeat_layers(Joined in, const Job& job, CompileReport& report) {
   const EqualLayers& of = *in.layers;
   if (job.makes_code) report.early_kernels = begin_kernels(in.program, job);
   CompileReport unseen;
-  const Joined fewer = advance<Joined>(Begun{graph::clone(*of.fewer.graph)}, job, unseen);
+  GraphLayers::Fewer one_less = of.layers.with(kFewLayers - 1);
+  const Joined fewer = advance<Joined>(Begun{std::move(one_less.graph)}, job, unseen);
   std::string why;
-  auto whole = program_of_layers({in.program, of.few, kFewLayers}, {fewer.program, of.fewer, kFewLayers - 1}, *of.whole, of.layers, why);
+  auto whole = program_of_layers({in.program, of.few, kFewLayers}, {fewer.program, one_less, kFewLayers - 1}, *of.whole, of.layers, why);
   if (whole) {
     const auto all = [&](size_t few, size_t less) { return few + static_cast<size_t>(of.layers.layers() - kFewLayers) * (few - less); };
     report.layers = fmt::format("{} equal layers, of which {} were compiled", of.layers.layers(), kFewLayers);

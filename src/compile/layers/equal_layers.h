@@ -13,7 +13,7 @@ namespace toroid::compiler {
 struct EqualLayers {
   std::unique_ptr<graph::Graph> whole;
   GraphLayers layers;
-  GraphLayers::Fewer few, fewer;  // few.graph is compiled as the graph; its program is compared with that of fewer.graph
+  GraphLayers::Fewer few;  // its graph is on its way through the stages
 };
 
 inline constexpr int64_t kFewLayers = 6;

@@ -169,7 +169,8 @@ GraphLayers::Fewer GraphLayers::with(int64_t layers) const {
   const int64_t more = layers - this->layers();
   const std::vector<Repetition::Item> items = repetition_->resized(more);
 
-  Fewer out{std::make_unique<graph::Graph>(), {}};
+  Fewer out;
+  out.graph = std::make_unique<graph::Graph>();
   graph::Graph& to = *out.graph;
   to.name = graph_->name, to.symbols = graph_->symbols, to.guards = graph_->guards;
 
@@ -189,7 +190,7 @@ GraphLayers::Fewer GraphLayers::with(int64_t layers) const {
     graph::Value* v = to.new_value(in.value->type, in.value->name);
     to.inputs.push_back({v, in.kind, in.name, in.data, in.draws});
     made[place] = v;
-    out.inputs.push_back(place);
+    out.inputs.push_back(place), out.kinds.push_back(in.kind), out.data.push_back(in.data);
   }
 
   std::map<Place, int> checkpoints;

@@ -22,6 +22,8 @@ class GraphLayers {
   struct Fewer {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Place> inputs;  // of each input, counted in a graph of so many layers
+    std::vector<graph::InputKind> kinds;
+    std::vector<Tensor> data;  // of each input, too
   };
   Fewer with(int64_t layers) const;
 

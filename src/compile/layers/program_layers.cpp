@@ -244,8 +244,7 @@ bool keeps_inputs(const OfFewer& made) {
   const Program& p = made.program;
   if (p.inputs.size() < made.graph.inputs.size()) return false;
   for (size_t i = 0; i < made.graph.inputs.size(); ++i) {
-    const graph::Input& in = made.graph.graph->inputs[i];
-    if (p.inputs[i].kind != in.kind || p.inputs[i].data.impl() != in.data.impl() || p.inputs[i].draws) return false;
+    if (p.inputs[i].kind != made.graph.kinds[i] || p.inputs[i].data.impl() != made.graph.data[i].impl() || p.inputs[i].draws) return false;
   }
   return p.rearranged.empty() && p.apart.empty();
 }
