@@ -94,9 +94,8 @@ class Repeated {
   // graph's.
   Place input_at(const Place& p, int64_t more) const {
     if (p.run < 0) {
-      const auto& inputs = few_.program.inputs;
-      const auto at = std::find_if(inputs.begin(), inputs.end(), [&](auto& in) { return in.buffer == p.slot; });
-      const auto i = static_cast<size_t>(at - inputs.begin());
+      const program::ProgramInput* in = input_of(p.slot);
+      const auto i = in ? static_cast<size_t>(in - few_.program.inputs.data()) : few_.graph.inputs.size();
       if (i >= few_.graph.inputs.size()) return {-2, 0, p.slot};
       return GraphLayers::moved(few_.graph.inputs[i], few_.layers, few_.layers + more);
     }
@@ -157,30 +156,18 @@ class Repeated {
     Program out;
     out.name = p.name, out.symbols = p.symbols, out.guards = p.guards, out.sites = p.sites;
     std::map<Place, int> buffers;
-    std::vector<int> like_input(whole.inputs.size(), -1), own_inputs;  // buffers of p
-    std::vector<int> input_buffers(whole.inputs.size(), -1);
-    std::map<int, int> own;  // inputs that passes have made, by their buffer in p
-    const std::vector<Repetition::Item> items = repetition_.resized(more);
+    Inputs inputs{std::vector<int>(whole.inputs.size(), -1), std::vector<int>(whole.inputs.size(), -1), {}};
     const auto buffer_at = [&](const Place& place) {
       const auto [at, is_new] = buffers.try_emplace(place, 0);
-      if (!is_new) return at->second;
-      const int like = repetition_.like(place, more);
-      const loop::Buffer& b = p.buffers[static_cast<size_t>(like)];
-      at->second = out.new_buffer(b.name, b.dtype, b.numel, b.kind);
-      if (std::none_of(p.inputs.begin(), p.inputs.end(), [&](auto& in) { return in.buffer == like; })) return at->second;
-      if (const Place input = input_at(place, more); input.run > -2) {
-        const size_t i = layers_.input_at(input);
-        input_buffers[i] = at->second, like_input[i] = like;
-      } else {
-        own[like] = at->second;
-      }
+      if (is_new) at->second = add_buffer(place, more, inputs, out);
       return at->second;
     };
-    for (auto& item : items) {
+    std::vector<std::pair<size_t, int>> mutated;  // outputs, and the buffer of the input
+    for (auto& item : repetition_.resized(more)) {
       std::vector<int> things;
       for (auto& place : item.things) things.push_back(buffer_at(place));
-      const auto& named = repetition_.sequence().items[item.like].things;
       if (item.like < p.nodes.size()) {
+        const auto& named = repetition_.sequence().items[item.like].things;
         program::Node n = p.nodes[item.like];
         program::renumber_buffers(n, [&](int b) {
           if (b < 0) return b;
@@ -191,43 +178,66 @@ class Repeated {
       } else {
         program::ProgramOutput o = p.outputs[item.like - p.nodes.size()];
         if (o.buffer >= 0) o.buffer = things[0];
-        if (o.mutates >= 0) mutated_.push_back({out.outputs.size(), things.back()});
+        if (o.mutates >= 0) mutated.emplace_back(out.outputs.size(), things.back());
         out.outputs.push_back(std::move(o));
       }
     }
-    add_inputs(whole, like_input, input_buffers, own, out);
-    for (auto& [output, buffer] : mutated_) {
-      int& i = out.outputs[output].mutates;
-      for (i = 0; out.inputs[static_cast<size_t>(i)].buffer != buffer;) ++i;
-    }
+    add_inputs(whole, inputs, out);
+    std::map<int, int> number_of;  // of inputs, by their buffers
+    for (size_t i = 0; i < out.inputs.size(); ++i) number_of[out.inputs[i].buffer] = static_cast<int>(i);
+    for (auto& [output, buffer] : mutated) out.outputs[output].mutates = number_of.at(buffer);
     return out;
   }
 
  private:
+  // Where the inputs of the whole graph are.
+  struct Inputs {
+    std::vector<int> buffers, like;  // -1: nothing names it yet; like: the buffer of few's program that it is like
+    std::map<int, int> own;          // of those that passes have made, by their buffers in few's program
+  };
+
+  // Of the input that has a buffer; null: it is none's.
+  const program::ProgramInput* input_of(int buffer) const {
+    const auto& inputs = few_.program.inputs;
+    const auto at = std::find_if(inputs.begin(), inputs.end(), [&](auto& in) { return in.buffer == buffer; });
+    return at == inputs.end() ? nullptr : &*at;
+  }
+
+  int add_buffer(const Place& place, int64_t more, Inputs& inputs, Program& out) const {
+    const int like = repetition_.like(place, more);
+    const loop::Buffer& b = few_.program.buffers[static_cast<size_t>(like)];
+    const int made = out.new_buffer(b.name, b.dtype, b.numel, b.kind);
+    if (!input_of(like)) return made;
+    const Place input = input_at(place, more);
+    if (input.run < -1) return inputs.own[like] = made;
+    const size_t i = layers_.input_at(input);
+    TOROID_CHECK(inputs.buffers[i] < 0, "input {} of equal layers is at two places", i);
+    inputs.like[i] = like;
+    return inputs.buffers[i] = made;
+  }
+
   // Those of the whole graph in their order, also the ones that nothing names, and those that passes have made.
-  void add_inputs(const graph::Graph& whole, const std::vector<int>& like_input, const std::vector<int>& buffers,
-                  const std::map<int, int>& own, Program& out) const {
+  void add_inputs(const graph::Graph& whole, const Inputs& inputs, Program& out) const {
     const Program& p = few_.program;
-    const auto input_of = [&](int buffer) -> const program::ProgramInput& {
-      return *std::find_if(p.inputs.begin(), p.inputs.end(), [&](auto& in) { return in.buffer == buffer; });
-    };
     for (size_t i = 0; i < whole.inputs.size(); ++i) {
       const graph::Input& in = whole.inputs[i];
-      program::ProgramInput made{buffers[i], in.value->type, in.kind, in.data, in.name};
-      if (buffers[i] < 0) {
+      program::ProgramInput made{inputs.buffers[i], in.value->type, in.kind, in.data, in.name};
+      if (made.buffer < 0) {
         const TensorType& t = in.value->type;
-        made.buffer = out.new_buffer(in.name, t.dtype, lower::extent_of(t), loop::BufferKind::Input);
+        const bool is_constant = in.data.defined() && in.kind == graph::InputKind::Constant;
+        made.buffer =
+            out.new_buffer(in.name, t.dtype, lower::extent_of(t), is_constant ? loop::BufferKind::Constant : loop::BufferKind::Input);
       } else {
-        made.type = input_of(like_input[i]).type;
-        out.buffers[static_cast<size_t>(buffers[i])].name = in.name;
+        made.type = input_of(inputs.like[i])->type;
+        out.buffers[static_cast<size_t>(made.buffer)].name = in.name;
       }
       out.inputs.push_back(std::move(made));
     }
     for (size_t i = few_.graph.inputs.size(); i < p.inputs.size(); ++i) {
       program::ProgramInput made = p.inputs[i];
-      const auto at = own.find(made.buffer);
+      const auto at = inputs.own.find(made.buffer);
       const loop::Buffer& b = p.buffers[static_cast<size_t>(made.buffer)];
-      made.buffer = at != own.end() ? at->second : out.new_buffer(b.name, b.dtype, b.numel, b.kind);
+      made.buffer = at != inputs.own.end() ? at->second : out.new_buffer(b.name, b.dtype, b.numel, b.kind);
       out.inputs.push_back(std::move(made));
     }
   }
@@ -236,7 +246,6 @@ class Repeated {
   const Repetition repetition_;
   const GraphLayers& layers_;
   std::map<std::pair<int, int>, InputRule> rules_;  // by run and slot of the program
-  mutable std::vector<std::pair<size_t, int>> mutated_;
 };
 
 // What passes have made of the graph's inputs is what they are.
