@@ -31,6 +31,11 @@ std::shared_future<void> begin_kernels(const program::Program& few, const Job& j
   });
 }
 
+void say(std::string what, CompileReport& report) {
+  log(Artifact::Choices, what);
+  report.layers = std::move(what);
+}
+
 }  // namespace
 
 Begun find_layers(Imported in, const Job& job, CompileReport& report) {
@@ -38,7 +43,7 @@ Begun find_layers(Imported in, const Job& job, CompileReport& report) {
   std::string why;
   auto layers = GraphLayers::find(*in.graph, kLeastLayers, why);
   if (!layers) {
-    report.layers = "no equal layers: " + why;
+    say("no equal layers: " + why, report);
     return {std::move(in.graph)};
   }
   auto out = std::make_shared<EqualLayers>(EqualLayers{std::move(in.graph), std::move(*layers), {}});
@@ -57,7 +62,7 @@ Whole repeat_layers(Joined in, const Job& job, CompileReport& report) {
   auto whole = program_of_layers({in.program, of.few, kFewLayers}, {fewer.program, one_less, kFewLayers - 1}, *of.whole, of.layers, why);
   if (whole) {
     const auto all = [&](size_t few, size_t less) { return few + static_cast<size_t>(of.layers.layers() - kFewLayers) * (few - less); };
-    report.layers = fmt::format("{} equal layers, of which {} were compiled", of.layers.layers(), kFewLayers);
+    say(fmt::format("{} equal layers, of which {} were compiled", of.layers.layers(), kFewLayers), report);
     report.graph_nodes = all(report.graph_nodes, unseen.graph_nodes);
     report.kernels_unfused = all(report.kernels_unfused, unseen.kernels_unfused);
     return {std::move(*whole), std::move(in.decided)};
@@ -65,7 +70,7 @@ Whole repeat_layers(Joined in, const Job& job, CompileReport& report) {
   Joined each = advance<Joined>(Begun{graph::clone(*of.whole)}, job, unseen = {});
   report.passes = unseen.passes, report.schedule = unseen.schedule, report.partition = unseen.partition;
   report.graph_nodes = unseen.graph_nodes, report.kernels_unfused = unseen.kernels_unfused;
-  report.layers = "each layer is compiled: " + why;
+  say("each layer is compiled: " + why, report);
   return {std::move(each.program), std::move(each.decided)};
 }
 
