@@ -190,7 +190,7 @@ GraphLayers::Fewer GraphLayers::with(int64_t layers) const {
     graph::Value* v = to.new_value(in.value->type, in.value->name);
     to.inputs.push_back({v, in.kind, in.name, in.data, in.draws});
     made[place] = v;
-    out.inputs.push_back(place), out.kinds.push_back(in.kind), out.data.push_back(in.data);
+    out.inputs.push_back(place), out.of.push_back(i);
   }
 
   std::map<Place, int> checkpoints;

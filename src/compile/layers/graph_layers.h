@@ -22,19 +22,12 @@ class GraphLayers {
   struct Fewer {
     std::unique_ptr<graph::Graph> graph;
     std::vector<Place> inputs;  // of each input, counted in a graph of so many layers
-    std::vector<graph::InputKind> kinds;
-    std::vector<Tensor> data;  // of each input, too
+    std::vector<size_t> of;     // and which one of the whole graph it is
   };
   Fewer with(int64_t layers) const;
 
   // The input of this graph at a place that is counted in it.
   size_t input_at(const Place& p) const;
-  // Where a place of a graph with `from` layers is in one with `to`, should it be named outside of all runs there: counted from the nearer
-  // end.
-  static Place moved(Place p, int64_t from, int64_t to) {
-    if (p.run >= 0 && p.layer >= from / 2) p.layer += to - from;
-    return p;
-  }
 
  private:
   const graph::Graph* graph_ = nullptr;

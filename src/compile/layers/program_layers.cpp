@@ -97,15 +97,14 @@ class Repeated {
       const program::ProgramInput* in = input_of(p.slot);
       const auto i = in ? static_cast<size_t>(in - few_.program.inputs.data()) : few_.graph.inputs.size();
       if (i >= few_.graph.inputs.size()) return {-2, 0, p.slot};
-      return GraphLayers::moved(few_.graph.inputs[i], few_.layers, few_.layers + more);
+      return moved(few_.graph.inputs[i], few_.layers, more);
     }
     const auto rule = rules_.find({p.run, p.slot});
     if (rule == rules_.end()) return {-2, 0, p.slot};
     const InputRule& r = rule->second;
     const int64_t all = repetition_.layers_of(p.run);
     const auto other = r.otherwise.find(p.layer < all / 2 ? p.layer : p.layer - more);
-    if (other != r.otherwise.end() && (other->first == 0 || p.layer == all + more - 1))
-      return GraphLayers::moved(other->second, few_.layers, few_.layers + more);
+    if (other != r.otherwise.end() && (other->first == 0 || p.layer == all + more - 1)) return moved(other->second, few_.layers, more);
     Place out = r.at(p.layer);
     if (r.step < 0) out.layer += more;
     return out;
@@ -249,11 +248,12 @@ class Repeated {
 };
 
 // What passes have made of the graph's inputs is what they are.
-bool keeps_inputs(const OfFewer& made) {
+bool keeps_inputs(const OfFewer& made, const graph::Graph& whole) {
   const Program& p = made.program;
   if (p.inputs.size() < made.graph.inputs.size()) return false;
   for (size_t i = 0; i < made.graph.inputs.size(); ++i) {
-    if (p.inputs[i].kind != made.graph.kinds[i] || p.inputs[i].data.impl() != made.graph.data[i].impl() || p.inputs[i].draws) return false;
+    const graph::Input& in = whole.inputs[made.graph.of[i]];
+    if (p.inputs[i].kind != in.kind || p.inputs[i].data.impl() != in.data.impl() || p.inputs[i].draws) return false;
   }
   return p.rearranged.empty() && p.apart.empty();
 }
@@ -262,7 +262,7 @@ bool keeps_inputs(const OfFewer& made) {
 
 std::optional<Program> program_of_layers(const OfFewer& few, const OfFewer& fewer, const graph::Graph& whole, const GraphLayers& layers,
                                          std::string& why) {
-  if (!keeps_inputs(few) || !keeps_inputs(fewer)) {
+  if (!keeps_inputs(few, whole) || !keeps_inputs(fewer, whole)) {
     why = "passes have changed inputs";
     return std::nullopt;
   }

@@ -238,11 +238,6 @@ bool Repetition::find_rules(std::string& why) {
   return true;
 }
 
-Place Repetition::moved(Place p, int64_t more) const {
-  if (p.run >= 0 && p.layer >= layers_of(p.run) / 2) p.layer += more;
-  return p;
-}
-
 int Repetition::like(const Place& p, int64_t more) const {
   if (p.run < 0) return p.slot;
   const int64_t split = split_of(p.run, more);

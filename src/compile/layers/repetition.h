@@ -31,6 +31,12 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
+// Where a place in a run of `layers` layers is when it has `more` of them: counted from the nearer end.
+inline Place moved(Place p, int64_t layers, int64_t more) {
+  if (p.run >= 0 && p.layer >= layers / 2) p.layer += more;
+  return p;
+}
+
 // Stretches of a sequence in which layers of equal items follow each other ("runs": forward pass, backward pass, updates), such that what a
 // layer names lies equally far from it in all: in the layer before, in the layer of another run of the same number, or of the same number
 // counted from its end, or outside. The first and the last two layers may name something else.
@@ -57,8 +63,8 @@ class Repetition {
   std::vector<Item> resized(int64_t more) const;
   // The thing of this sequence that the one at a place of the resized one is like.
   int like(const Place& p, int64_t more) const;
-  // Where a place of this sequence is in the resized one: counted from the nearer end of its run.
-  Place moved(Place p, int64_t more) const;
+  // Where a place of this sequence is in the resized one.
+  Place moved(const Place& p, int64_t more) const { return compiler::moved(p, p.run < 0 ? 0 : layers_of(p.run), more); }
 
  private:
   struct Run {
