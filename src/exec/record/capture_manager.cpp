@@ -10,13 +10,13 @@
 namespace toroid::exec {
 namespace {
 
-int64_t bytes_of(const std::shared_ptr<Storage>& s) { return s ? static_cast<int64_t>(s->bytes) : 0; }
+int64_t bytes_in(const std::shared_ptr<Storage>& s) { return s ? static_cast<int64_t>(s->bytes) : 0; }
 
 // Memory that is `now` large becomes `want`, if that is more: by how much.
 int64_t growth(int64_t now, int64_t want) { return std::max<int64_t>(want - now, 0); }
 
 int64_t growth_of(const Lane& lane, const Bound& b, const Placement& p) {
-  return growth(bytes_of(lane.arena), b.arena) + growth(bytes_of(lane.zeros), b.zeros) + growth(lane.results.bytes(), p.bytes());
+  return growth(bytes_in(lane.arena), b.arena) + growth(bytes_in(lane.zeros), b.zeros) + growth(lane.results.bytes(), p.bytes());
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ bool CaptureManager::make_room(Lane& lane, const Bound& b, const Placement& p, i
   while (over() && evict && evict_one()) trim(&lane);
   if (over()) return false;
   auto grow = [&](std::shared_ptr<Storage>& s, int64_t want) {
-    if (growth(bytes_of(s), want) == 0) return false;
+    if (growth(bytes_in(s), want) == 0) return false;
     s = nullptr;  // first, so that never both are there
     s = slab(static_cast<size_t>(want));
     return true;
@@ -145,8 +145,8 @@ void CaptureManager::trim(Lane* own) {
       zeros = std::max(zeros, b.zeros);
       results = std::max(results, use.recording->placement().bytes());
     }
-    if (bytes_of(lane.arena) > arena) lane.arena = nullptr;
-    if (bytes_of(lane.zeros) > zeros) lane.zeros = nullptr;
+    if (bytes_in(lane.arena) > arena) lane.arena = nullptr;
+    if (bytes_in(lane.zeros) > zeros) lane.zeros = nullptr;
     if (lane.results.bytes() > results && !lane.results.holds_results()) lane.results.release();
   };
   if (own) shrink(*own);

@@ -46,39 +46,13 @@ Captured::Base Captured::base_of(const Lane& lane) const {
   return b;
 }
 
-// Constants, which nobody writes, are left out, and so is the record of faults, which all may write.
-std::vector<Touched> Captured::touched_by(const Launch& l, const BoundStep& s, const Memory& memory) const {
-  std::vector<Touched> out;
-  for (size_t i = 0; i < l.buffers.size(); ++i) {
-    const auto b = static_cast<size_t>(l.buffers[i]);
-    if (plan_.buffers[b].role != BufferRole::Constant && plan_.buffers[b].role != BufferRole::Faults)
-      out.push_back({static_cast<const std::byte*>(memory.at[b]), bound_->bytes[b], l.written[i]});
-  }
-  if (s.scratch >= 0) out.push_back({memory.lane.arena->data + s.scratch, bytes_of(l.gpu.scratch_bytes, 1, bound_->symbols), true});
-  if (s.counters >= 0)
-    out.push_back({memory.lane.zeros->data + s.counters, bytes_of(l.gpu.counters, sizeof(uint32_t), bound_->symbols), true});
-  return out;
-}
-
-// Whether a replay of the only part gives the same again: it calls no library, and writes neither inputs, of which one may lie in another's
-// memory, nor what it has read before.
-bool Captured::is_repeatable() const {
-  if (coverage_.segments.size() != 1) return false;
-  return std::none_of(plan_.steps.begin(), plan_.steps.end(), [&](const StepPlan& step) {
-    const auto* l = std::get_if<Launch>(&step);
-    if (!l || l->in_place) return true;
-    for (size_t i = 0; i < l->buffers.size(); ++i)
-      if (l->written[i] && plan_.buffers[static_cast<size_t>(l->buffers[i])].role == BufferRole::Input) return true;
-    return false;
-  });
-}
-
 void Captured::record(size_t segment, const Memory& memory, const std::vector<Stays>& stays, const Steps& run) {
   const Segment& part = coverage_.segments[segment];
   auto is_placed = [&](int buffer) {  // its address is the lane's
     return std::any_of(placement_.places.begin(), placement_.places.end(), [&](auto& p) { return p.buffer == buffer; });
   };
   auto travels = [&](int buffer) { return moves(plan_, buffer) && !is_placed(buffer); };
+  auto moves_on = [&](int buffer) { return travels(buffer) && stays[static_cast<size_t>(buffer)] == Stays::No; };
   auto settle = [&](int buffer) {
     const std::pair<int, void*> place(buffer, memory.at[static_cast<size_t>(buffer)]);
     if (travels(buffer) && stays[static_cast<size_t>(buffer)] != Stays::Always &&
@@ -87,32 +61,30 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<St
   };
   const auto record = std::find_if(plan_.buffers.begin(), plan_.buffers.end(), [](auto& b) { return b.role == BufferRole::Faults; });
   auto recording = make_recording(plan_.device, record == plan_.buffers.end() ? -1 : static_cast<int>(record - plan_.buffers.begin()));
-  const bool may_spread = plan_.device.is_cuda() && is_repeatable();
-  std::vector<std::vector<Touched>> touched;
+  std::vector<size_t>& steps = steps_[segment];
+  bool calls_others = false;
   recording->record([&] {
     for (size_t s = part.first; s < part.last; ++s) {
       const auto* l = std::get_if<Launch>(&plan_.steps[s]);
       run.begin(s);
       if (!l) {
         run.run(s);
-        opaque_ = true;
+        opaque_ = calls_others = true;
         for (int i : opaque_buffers(plan_.steps[s])) settle(i);
       } else if (bound_->steps[s].tasks > 0) {
         std::vector<int> slots;
         for (int i : l->buffers) {
-          const bool moves = stays[static_cast<size_t>(i)] == Stays::No;
-          if (!moves) settle(i);
-          slots.push_back(travels(i) && moves ? i : -1);
+          if (stays[static_cast<size_t>(i)] != Stays::No) settle(i);
+          slots.push_back(moves_on(i) ? i : -1);
         }
-        if (may_spread) touched.push_back(touched_by(*l, bound_->steps[s], memory));
         run.launch(s,
                    [&] { recording->add(*l, bound_->symbols, bound_->steps[s], pointers_of(plan_, *l, bound_->steps[s], memory), slots); });
-        steps_[segment].push_back(s);
+        steps.push_back(s);
       }
     }
     run.end();
   });
-  if (may_spread) width_ = recording->spread(order_of(touched));
+  if (plan_.device.is_cuda() && !calls_others) recording->spread(order_of(touched_by(plan_, *bound_, steps, memory, moves_on)));
   if (recording->launches() > 0 || opaque_) parts_[segment] = std::move(recording);
 }
 
@@ -152,6 +124,12 @@ int64_t Captured::replay(size_t segment, const Memory& memory) {
 int64_t Captured::launches() const {
   int64_t n = 0;
   for (auto& p : parts_) n += p ? static_cast<int64_t>(p->launches()) : 0;
+  return n;
+}
+
+int64_t Captured::width() const {
+  int64_t n = 1;
+  for (auto& p : parts_) n = std::max(n, p ? p->width() : 1);
   return n;
 }
 

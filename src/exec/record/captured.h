@@ -3,6 +3,7 @@
 
 #include "exec/record/coverage.h"
 #include "exec/record/recording.h"
+#include "exec/record/touched.h"
 #include "exec/run/lane.h"
 
 namespace toroid::exec {
@@ -45,7 +46,7 @@ class Captured {
   std::vector<Calls>& calls(size_t segment) { return calls_[segment]; }
 
   int64_t launches() const;
-  int64_t width() const { return width_; }  // launches of a part that run side by side at most
+  int64_t width() const;  // launches of a part that run side by side at most
   int64_t bytes() const;
   // What bytes() will be, and the pool memory that it works in.
   static int64_t forecast(const Plan& plan, const Coverage& coverage, const Bound& bound);
@@ -63,8 +64,6 @@ class Captured {
     bool operator==(const Base&) const = default;
   };
   Base base_of(const Lane& lane) const;
-  std::vector<Touched> touched_by(const Launch& l, const BoundStep& s, const Memory& memory) const;
-  bool is_repeatable() const;
   int64_t rebase(const Memory& memory);
 
   const Plan& plan_;
@@ -77,7 +76,6 @@ class Captured {
   std::vector<std::vector<Calls>> calls_;          // of each segment
   std::vector<std::vector<size_t>> steps_;         // of each segment: the steps behind its recorded launches
   std::vector<std::pair<int, void*>> settled_;     // buffers that are recorded for good and might move, with their addresses
-  int64_t width_ = 1;
   bool opaque_ = false;  // it calls libraries, collectives or functions of users', whose arguments cannot be changed
 };
 

@@ -8,15 +8,18 @@
 
 namespace toroid::exec {
 
-// Memory that a launch reads, or writes.
+// Any number of launches may read the same memory beside each other, and so may any number add to it. Otherwise they keep their order.
+enum class Access : uint8_t { Reads, Adds, Writes };
+
+// Memory that a launch uses.
 struct Touched {
   const std::byte* at = nullptr;
   int64_t bytes = 0;
-  bool written = false;
+  Access access = Access::Reads;
 };
 
-// For each launch, the earlier ones that it must follow because one of the two writes memory that both touch; those alone that no other
-// of them follows.
+// For each launch, the earlier ones that it must follow because both touch the same memory; those alone that no other of them follows, the
+// latest first.
 using Order = std::vector<std::vector<size_t>>;
 Order order_of(std::span<const std::vector<Touched>> launches);
 

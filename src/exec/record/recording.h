@@ -23,14 +23,16 @@ class Recording {
   // of the launch's buffers the plan's buffer, if that is elsewhere at each replay, or -1.
   virtual void add(const Launch& l, const Symbols& symbols, const BoundStep& s, std::vector<void*> pointers,
                    std::span<const int> slots) = 0;
-  // After record(): lets launches run beside each other as far as the order of them (by number) allows, if replays are faster so, which
-  // are timed with the memory that is in place. Replays must do the same each time. Returns how many launches run side by side at most.
-  virtual int64_t spread(const Order&) { return 1; }
+  // After record(): lets launches run beside each other as far as the order of them (by number) allows, if replays are faster so: the next
+  // ones go both ways in turns, and are timed.
+  virtual void spread(const Order&) {}
   // Gives launch number i (in the order of add) other memory.
   virtual void set_pointers(size_t i, std::span<void* const> pointers) = 0;
   // `at`: addresses of the plan's buffers. Returns how many differ from those of the replay before.
   virtual int64_t replay(std::span<void* const> at) = 0;
   virtual size_t launches() const = 0;
+  // How many launches run side by side at most.
+  virtual int64_t width() const { return 1; }
   // Memory that the recording takes; on a GPU that of the device.
   virtual int64_t bytes() const = 0;
 };

@@ -14,10 +14,8 @@ void GpuLaunch::run(device::cuda::Gpu& gpu, std::span<void* const> pointers) {
   gpu.launch(kernel_, shape_, arguments_.list());
 }
 
-bool GpuLaunch::rebind(device::cuda::Graph& graph, device::cuda::CUgraphNode node, std::span<void* const> pointers) {
-  if (!arguments_.set_pointers(pointers)) return false;
+void GpuLaunch::put_into(device::cuda::Graph& graph, device::cuda::CUgraphNode node) const {
   graph.set_arguments(node, kernel_, shape_, arguments_.list());
-  return true;
 }
 
 }  // namespace toroid::exec

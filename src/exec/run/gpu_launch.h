@@ -15,8 +15,10 @@ class GpuLaunch {
   GpuLaunch(const Launch& launch, const KernelCode& code, const Symbols& symbols);
   // pointers: of the buffers, then scratch memory and counters where the kernel takes them.
   void run(device::cuda::Gpu& gpu, std::span<void* const> pointers);
-  // Changes a recorded launch where the pointers differ from its own; whether they did.
-  bool rebind(device::cuda::Graph& graph, device::cuda::CUgraphNode node, std::span<void* const> pointers);
+  // Takes other pointers for what follows; whether they differ from those before.
+  bool set_pointers(std::span<void* const> pointers) { return arguments_.set_pointers(pointers); }
+  // Gives them to a recorded launch of this kernel.
+  void put_into(device::cuda::Graph& graph, device::cuda::CUgraphNode node) const;
 
  private:
   const device::cuda::Kernel& kernel_;
