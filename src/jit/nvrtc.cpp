@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/check.h"
 #include "base/options.h"
@@ -49,11 +50,9 @@ const Nvrtc& nvrtc() {
   return *opened;
 }
 
-}  // namespace
+enum class Effort { Full, Least };
 
-const NvrtcInfo& nvrtc_info() { return nvrtc().info; }
-
-std::string nvrtc_compile(const std::string& source, const std::string& architecture, const std::string& name) {
+std::string compile(const std::string& source, const std::string& architecture, const std::string& name, Effort effort) {
   const Nvrtc& n = nvrtc();
   Program program = nullptr;
   auto check = [&](int status, const char* doing) {
@@ -67,9 +66,11 @@ std::string nvrtc_compile(const std::string& source, const std::string& architec
   } destroy{n, &program};
   // Functions without a word about it are for the GPU. Divisions and roots to 2 units in the last place, as functions are.
   const std::string arch = "--gpu-architecture=" + architecture;
-  const char* const options[] = {arch.c_str(),       "--std=c++17",       "--device-as-default-execution-space",
-                                 "--prec-div=false", "--prec-sqrt=false", "--minimal"};
-  if (n.compile(program, static_cast<int>(std::size(options)), options) != kSuccess) {
+  std::vector<const char*> options = {arch.c_str(),       "--std=c++17",       "--device-as-default-execution-space",
+                                      "--prec-div=false", "--prec-sqrt=false", "--minimal"};
+  constexpr int kHasEffort = 13;  // of NVRTC's versions
+  if (effort == Effort::Least && n.info.major >= kHasEffort) options.push_back("--Ofast-compile=mid");
+  if (n.compile(program, static_cast<int>(options.size()), options.data()) != kSuccess) {
     size_t size = 0;
     n.log_size(program, &size);
     std::string words(size, '\0');
@@ -82,6 +83,18 @@ std::string nvrtc_compile(const std::string& source, const std::string& architec
   std::string code(size, '\0');
   check((ptx ? n.ptx : n.cubin)(program, code.data()), "gave no code for");
   return code;
+}
+
+}  // namespace
+
+const NvrtcInfo& nvrtc_info() { return nvrtc().info; }
+
+std::string nvrtc_compile(const std::string& source, const std::string& architecture, const std::string& name) {
+  return compile(source, architecture, name, Effort::Full);
+}
+
+void nvrtc_check(const std::string& source, const std::string& architecture, const std::string& name) {
+  compile(source, architecture, name, Effort::Least);
 }
 
 }  // namespace toroid::jit

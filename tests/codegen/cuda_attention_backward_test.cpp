@@ -202,7 +202,8 @@ TEST(CudaAttentionBackward, ShapesOfEachKind) {
       if (!KernelRunner::has_gpu() && (&s - shapes > 1 || (way.step > 0 && way.ordered != s.causal))) continue;
       jobs.push_back(job_of(s, way));
     }
-  compile_side_by_side(jobs, [](auto& job) { return job.runs_as(); });
+  compile_side_by_side(
+      jobs, [](auto& job) { return job.runs_as(); }, true);
   for (auto& job : jobs) {
     const Shape& s = job.shape;
     SCOPED_TRACE(fmt::format("{} x {}/{} heads x {} x {} x {} {}{} {}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.depth,

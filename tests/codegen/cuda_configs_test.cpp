@@ -119,7 +119,8 @@ class CudaConfigs : public testing::Test {
         some.push_back(std::move(jobs[(jobs.size() - 1) * i / std::max<size_t>(few - 1, 1)]));
       jobs = std::move(some);
     }
-    compile_side_by_side(jobs, [](auto& job) { return job.architecture; });
+    compile_side_by_side(
+        jobs, [](auto& job) { return job.architecture; }, false);
     for (auto& job : jobs) {
       SCOPED_TRACE(program::to_string(job.config));
       EXPECT_EQ(job.error, "") << job.kernel.source.substr(job.kernel.source.find("\nextern"));

@@ -64,7 +64,8 @@ class CudaGemm : public testing::Test {
   void add(const Problem& p, KernelText k, const std::string& architecture) { jobs_.push_back({{std::move(k), architecture}, p}); }
 
   void TearDown() override {
-    compile_side_by_side(jobs_, [](auto& j) { return j.runs_as(); });
+    compile_side_by_side(
+        jobs_, [](auto& j) { return j.runs_as(); }, true);
     for (auto& j : jobs_) {
       SCOPED_TRACE(to_string(j.problem) + ": " + j.kernel.plan.substr(0, j.kernel.plan.find('\n')));
       EXPECT_EQ(j.error, "") << j.kernel.source.substr(j.kernel.source.find("\nextern"));

@@ -19,15 +19,23 @@ struct CudaJob {
   std::string runs_as() const { return runs() ? KernelRunner::gpu_architecture() : architecture; }
 };
 
-// Fills in each job's cubin or error. Jobs are CudaJobs; architecture(job): to compile it for.
+// Fills in each job's cubin or error. Jobs are CudaJobs; architecture(job): to compile it for. looks_at_code: whether the test does, also
+// where no GPU runs it.
 template <class Job, class Architecture>
-void compile_side_by_side(std::vector<Job>& jobs, const Architecture& architecture) {
+void compile_side_by_side(std::vector<Job>& jobs, const Architecture& architecture, bool looks_at_code) {
   std::atomic<size_t> next = 0;
   std::vector<std::thread> threads;
+  auto compile = [&](Job& job) {
+    const std::string isa = architecture(job);
+    if (looks_at_code || KernelRunner::has_gpu())
+      job.cubin = jit::nvrtc_compile(job.kernel.source, isa, job.kernel.name);
+    else
+      jit::nvrtc_check(job.kernel.source, isa, job.kernel.name);
+  };
   for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
     threads.emplace_back([&] {
       for (size_t i = next++; i < jobs.size(); i = next++) try {
-          jobs[i].cubin = jit::nvrtc_compile(jobs[i].kernel.source, architecture(jobs[i]), jobs[i].kernel.name);
+          compile(jobs[i]);
         } catch (const Error& e) {
           jobs[i].error = e.what();
         }

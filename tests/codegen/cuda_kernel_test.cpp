@@ -25,6 +25,18 @@ TEST_F(CudaKernels, EveryScalarFunctionOfThePrelude) {
   for (const char* architecture : {"sm_80", "sm_90a"}) EXPECT_FALSE(jit::nvrtc_compile(text, architecture, "prelude").empty());
 }
 
+// Who only asks is told of what no machine code can be made of, too.
+TEST_F(CudaKernels, ACheckRefusesWhatACompileDoes) {
+  const auto kernel = [](const std::string& body) { return "extern \"C\" __global__ void f(float* a) {\n" + body + "\n}\n"; };
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    EXPECT_NO_THROW(jit::nvrtc_check(kernel("a[threadIdx.x] = 1;"), architecture, "f"));
+    for (const char* body : {"a[0] = b;", "asm(\"no.such.instruction;\");", "__shared__ float x[1 << 20]; a[0] = x[threadIdx.x];"}) {
+      EXPECT_THROW(jit::nvrtc_check(kernel(body), architecture, "f"), InternalError) << body;
+      EXPECT_THROW(jit::nvrtc_compile(kernel(body), architecture, "f"), InternalError) << body;
+    }
+  }
+}
+
 // All functions of floats in one loop.
 TEST_F(CudaKernels, FunctionsOfFloats) {
   for (DType t : {DType::F32, DType::F64}) {

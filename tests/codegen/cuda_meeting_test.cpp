@@ -79,7 +79,8 @@ TEST(CudaAllReduce, AllFormsCompile) {
       for (auto& config : configs)
         if (forms.insert(config.form).second) jobs.push_back({text_of(r, config, architecture), architecture});
     }
-  compile_side_by_side(jobs, [](const CudaJob& j) { return j.architecture; });
+  compile_side_by_side(
+      jobs, [](const CudaJob& j) { return j.architecture; }, false);
   for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
 }
 
@@ -98,7 +99,8 @@ TEST(CudaExchange, AllFormsCompile) {
     }
   EXPECT_EQ(form_of(reduction(2, 8, 64, DType::BF16, ReduceOp::Sum, 0, Kind::AllGather)), "exchange_inline");
   EXPECT_EQ(form_of(reduction(2, 1 << 16, 64, DType::BF16, ReduceOp::Sum, 0, Kind::AllGather)), "exchange_rings");
-  compile_side_by_side(jobs, [](const CudaJob& j) { return j.architecture; });
+  compile_side_by_side(
+      jobs, [](const CudaJob& j) { return j.architecture; }, false);
   for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
 }
 
@@ -128,7 +130,8 @@ TEST(CudaAllReduce, ProductsThatSendCompile) {
     }
     jobs.push_back({text_of(r, {}, "sm_80"), "sm_80"});
   }
-  compile_side_by_side(jobs, [](const CudaJob& j) { return j.architecture; });
+  compile_side_by_side(
+      jobs, [](const CudaJob& j) { return j.architecture; }, false);
   for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
 }
 
@@ -154,7 +157,8 @@ TEST(CudaBarrier, Compiles) {
       EXPECT_EQ(jobs.back().kernel.tasks, Expr(1));
       EXPECT_EQ(form_of(r), "barrier");
     }
-  compile_side_by_side(jobs, [](const CudaJob& j) { return j.architecture; });
+  compile_side_by_side(
+      jobs, [](const CudaJob& j) { return j.architecture; }, false);
   for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
 }
 

@@ -142,7 +142,8 @@ class CudaOddRows : public testing::Test {
   }
 
   void TearDown() override {
-    compile_side_by_side(jobs_, [](auto& j) { return j.runs_as(); });
+    compile_side_by_side(
+        jobs_, [](auto& j) { return j.runs_as(); }, true);
     int failed = 0;
     for (auto& j : jobs_) {
       SCOPED_TRACE(fmt::format("{} x {} x {} {}, {}: {}", j.sizes.m, j.sizes.n, j.sizes.k, name_of(j.sizes.dtype), j.body->name,

@@ -109,7 +109,8 @@ TEST(GpuSumsOfTiles, AreThoseOfTheResult) {
     for (size_t i = 0; i < all.size(); i += kEach) some.push_back(std::move(all[i]));
     all = std::move(some);
   }
-  compile_side_by_side(all, [](auto& j) { return j.runs_as(); });
+  compile_side_by_side(
+      all, [](auto& j) { return j.runs_as(); }, false);
   for (auto& j : all) {
     SCOPED_TRACE(j.kernel.plan.substr(0, j.kernel.plan.find('\n')));
     EXPECT_EQ(j.error, "");

@@ -140,13 +140,14 @@ class KernelRunner {
   void check_on_gpu(const loop::Domain& d, const loop::Body& b, const std::vector<BufferSpec>& specs) {
     KernelText k = generate_cuda_loop(d, b, gpu_info(), constants);
     const std::string text = k.plan + "\n" + k.source.substr(k.source.find("\nextern"));
+    const std::string architecture = k.overlaps ? gpu_info().architecture : gpu_architecture();
     std::string cubin;
     try {
-      cubin = jit::nvrtc_compile(k.source, k.overlaps ? gpu_info().architecture : gpu_architecture(), k.name);
+      if (!has_gpu()) return jit::nvrtc_check(k.source, architecture, k.name);
+      cubin = jit::nvrtc_compile(k.source, architecture, k.name);
     } catch (const InternalError& e) {
       FAIL() << e.what() << "\n" << text;
     }
-    if (!has_gpu()) return;
     prepare(d, b, specs);
     device::cuda::Gpu& gpu = device::cuda::gpu(0);
     std::vector<std::shared_ptr<void>> memory;

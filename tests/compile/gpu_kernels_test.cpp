@@ -32,7 +32,7 @@ class GpuKernels : public testing::TestWithParam<const char*> {
       names.push_back(k.name);
       if (!seen_.insert(k.source).second) continue;
       try {
-        jit::nvrtc_compile(k.source, GetParam(), k.name);
+        jit::nvrtc_check(k.source, GetParam(), k.name);
       } catch (const EnvironmentError& e) {
         missing_ = e.what();
         return {};

@@ -74,7 +74,7 @@ TEST(GpuSort, KernelsCompile) {
       ASSERT_EQ(kernels.size(), 1u) << text_of(c);
       EXPECT_EQ(kernels[0].name, c.count == c.length ? "sort" : "topk");
       try {
-        jit::nvrtc_compile(kernels[0].source, architecture, kernels[0].name);
+        jit::nvrtc_check(kernels[0].source, architecture, kernels[0].name);
       } catch (const EnvironmentError& e) {
         GTEST_SKIP() << e.what();
       }

@@ -87,7 +87,7 @@ class GpuTemplates : public testing::Test {
       ASSERT_EQ(kernels.size(), 1u);
       EXPECT_TRUE(kernels[0].name.starts_with(name)) << kernels[0].name;
       try {
-        jit::nvrtc_compile(kernels[0].source, architecture, kernels[0].name);
+        jit::nvrtc_check(kernels[0].source, architecture, kernels[0].name);
       } catch (const EnvironmentError& e) {
         GTEST_SKIP() << e.what();
       }

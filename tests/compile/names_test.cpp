@@ -86,7 +86,7 @@ TEST(Names, OfSizesAreNotInKernels) {
   ASSERT_GT(plain.size(), 3u);
   for (auto& name : hostile_names()) EXPECT_TRUE(sources(name) == plain) << name;
   try {
-    for (auto& source : plain) jit::nvrtc_compile(source, "sm_80", "names");
+    for (auto& source : plain) jit::nvrtc_check(source, "sm_80", "names");
   } catch (const EnvironmentError& e) {
     GTEST_SKIP() << e.what();
   }

@@ -179,7 +179,7 @@ std::string kernel_for_gpu(const std::string& text, const std::string& choice) {
   }
   const codegen::KernelText k = target->generate(made.nodes.back(), made, constants);
   try {
-    jit::nvrtc_compile(k.source, gpu.architecture, k.name);
+    jit::nvrtc_check(k.source, gpu.architecture, k.name);
   } catch (const EnvironmentError&) {  // no NVRTC here
   }
   return k.name;
@@ -207,7 +207,7 @@ TEST(SubgraphChoices, OddSizesAreForTensorCoresByDefault) {
   for (auto& k : front::kernels_for_gpu(std::move(g), gpu)) {
     names.push_back(k.name.substr(0, 10));
     try {
-      jit::nvrtc_compile(k.source, gpu.architecture, k.name);
+      jit::nvrtc_check(k.source, gpu.architecture, k.name);
     } catch (const EnvironmentError&) {  // no NVRTC here
     }
   }
