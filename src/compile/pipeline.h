@@ -37,29 +37,29 @@ struct Imported {
 // how; null: it is the graph.
 struct Begun {
   std::unique_ptr<graph::Graph> graph;
-  std::shared_ptr<const EqualLayers> layers = {};
+  std::shared_ptr<EqualLayers> layers = {};
 };
 // After the passes over graphs: what lowering takes.
 struct Transformed {
   std::unique_ptr<graph::Graph> graph;
-  std::shared_ptr<const EqualLayers> layers = {};
+  std::shared_ptr<EqualLayers> layers = {};
 };
 // After the target's passes to program::Stage::Lowered.
 struct Lowered {
   program::Program program;
-  std::shared_ptr<const EqualLayers> layers = {};
+  std::shared_ptr<EqualLayers> layers = {};
 };
 // Its choices are made, in modes that tune. decided: all of them, and those of the job.
 struct Tuned {
   program::Program program;
   tune::LockFile decided = {};
-  std::shared_ptr<const EqualLayers> layers = {};
+  std::shared_ptr<EqualLayers> layers = {};
 };
 // After the target's passes over neighbours.
 struct Joined {
   program::Program program;
   tune::LockFile decided = {};
-  std::shared_ptr<const EqualLayers> layers = {};
+  std::shared_ptr<EqualLayers> layers = {};
 };
 // With all layers.
 struct Whole {

@@ -71,6 +71,7 @@ std::string unfit_for_choice(const Graph& around, const Graph& g) {
 
 VariantScope::VariantScope(const ops::Op& op) { compiled.push_back(&op); }
 VariantScope::~VariantScope() { compiled.pop_back(); }
+bool compiles_variants() { return !compiled.empty(); }
 
 void note_no_choices(const ops::Op& op, std::string_view reason) {
   log(Artifact::Choices, fmt::format("{} has no choices, it becomes its own function: {}", op.name, reason));

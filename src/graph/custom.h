@@ -29,6 +29,8 @@ class VariantScope {
   VariantScope& operator=(const VariantScope&) = delete;
 };
 
+bool compiles_variants();  // whether one lives on this thread
+
 // Notes that a call has no choices although its operation has variants.
 void note_no_choices(const ops::Op& op, std::string_view reason);
 

@@ -25,6 +25,18 @@ void rename_nest(loop::Domain& domain, loop::Body& body, const std::string& pref
   body = loop::substitute(body, loop::replacing(fresh));
 }
 
+bool is_named_by_place(const loop::Domain& domain) {
+  for (size_t i = 0; i < domain.vars.size(); ++i)
+    if (domain.vars[i].symbol.node()->name != "i" + std::to_string(i)) return false;
+  return true;
+}
+
+// Whether rename_variables() would leave the text of the node as it is.
+bool is_named_by_place(const Node& n) {
+  return is_named_by_place(n.domain) && (!n.producer || is_named_by_place(n.producer->domain)) &&
+         std::all_of(n.beside.begin(), n.beside.end(), [](auto& nest) { return is_named_by_place(nest.domain); });
+}
+
 class Region {
  public:
   Region(const Program& whole, std::span<const size_t> nodes) : whole_(whole), nodes_(nodes) {}
@@ -199,7 +211,7 @@ NodeContent content_of(const Program& p, const Node& node, std::span<const int> 
   for (const int b : faults) number_of(b);
   Node n = node;
   renumber_buffers(n, number_of);
-  rename_variables(n);
+  if (!is_named_by_place(n)) rename_variables(n);
   n.origins.clear(), n.parts.clear(), n.where.clear();
   n.pass = graph::Pass::Forward;
   alone.nodes.push_back(std::move(n));
