@@ -25,9 +25,10 @@ struct Shape {
   int64_t batch, heads, kv_heads, queries, keys, depth;
   bool causal;
   DType dtype;
+  bool trains = false;  // keeps the logarithms of the sums for the backward pass
 };
 
-// As in bench/peers/gpu_attention.py.
+// As in bench/peers/gpu_attention.py; those of training as in gpu_train.py, which times PyTorch.
 constexpr Shape kShapes[] = {
     {"bert-base", 1, 12, 12, 128, 128, 64, false, DType::F16},
     {"vit-batch-8", 8, 12, 12, 197, 197, 64, false, DType::F16},
@@ -42,6 +43,11 @@ constexpr Shape kShapes[] = {
     {"decode-4k-gqa-8", 1, 32, 8, 1, 4096, 128, false, DType::BF16},
     {"decode-32k-gqa-8", 1, 32, 8, 1, 32768, 128, false, DType::BF16},
     {"decode-4k-gqa-8-batch-8", 8, 32, 8, 1, 4096, 128, false, DType::BF16},
+    {"train-llama-8b-8k", 1, 32, 8, 8192, 8192, 128, true, DType::BF16, true},
+    {"train-gpt2-16x1k", 16, 12, 12, 1024, 1024, 64, true, DType::BF16, true},
+    {"train-causal-4x2k", 4, 16, 16, 2048, 2048, 128, true, DType::BF16, true},
+    {"train-bert-32x128", 32, 12, 12, 128, 128, 64, false, DType::BF16, true},
+    {"train-causal-16k", 1, 32, 32, 16384, 16384, 128, true, DType::BF16, true},
 };
 
 program::Operand rows(int buffer, const Shape& s, int64_t heads, int64_t length) {
@@ -61,6 +67,11 @@ program::Program program_of(const Shape& s) {
   a.head_dim = a.value_dim = s.depth;
   a.q = rows(0, s, s.heads, s.queries), a.k = rows(1, s, s.kv_heads, s.keys), a.v = rows(2, s, s.kv_heads, s.keys);
   a.causal = s.causal;
+  if (s.trains) {
+    const int64_t sums = s.batch * s.heads * s.queries;
+    const int lse = p.new_buffer("logsumexp", DType::F32, sums, Kind::Output);
+    a.logsumexp = program::Operand{lse, DType::F32, 0, {s.heads * s.queries, s.queries, 1}};
+  }
   a.scale = 1 / std::sqrt(static_cast<double>(s.depth));
   const loop::Nest nest = loop::parse(fmt::format(
       "loop (i0: {}, i1: {}, i2: {}, i3: {}) {{\nv0: f32 = accumulate\nv1: {} = Cast v0\nstore %3 [((i0*{} + i1)*{} + i2)*{} + i3] v1\n}}",
@@ -78,7 +89,8 @@ double measure(const Shape& s, const codegen::KernelText& text, device::cuda::Gp
       gpu.load(jit::nvrtc_compile(text.source, gpu.info().architecture, text.name), text.name, text.shared_bytes);
   const auto element = static_cast<int64_t>(size_of(s.dtype));
   const int64_t q = s.batch * s.heads * s.queries * s.depth * element, kv = s.batch * s.kv_heads * s.keys * s.depth * element;
-  const int64_t set_bytes = 2 * q + 2 * kv,
+  const int64_t sums = s.trains ? s.batch * s.heads * s.queries * static_cast<int64_t>(sizeof(float)) : 0;
+  const int64_t set_bytes = 2 * q + 2 * kv + sums,
                 sets = std::clamp<int64_t>(4 * static_cast<int64_t>(gpu.info().l2_bytes) / set_bytes + 1, 2, 64);
   const std::shared_ptr<void> memory = gpu.allocate(static_cast<size_t>(sets * set_bytes));
   std::vector<uint16_t> values(static_cast<size_t>(set_bytes / element));
@@ -100,7 +112,7 @@ double measure(const Shape& s, const codegen::KernelText& text, device::cuda::Gp
   for (auto& p : text.params) params.push_back(p.constant());
   auto launch = [&](int64_t set) {
     char* at = static_cast<char*>(memory.get()) + set * set_bytes;
-    const std::vector<void*> buffers = {at, at + q, at + q + kv, at + q + 2 * kv};
+    const std::vector<void*> buffers = {at, at + q, at + q + kv, at + q + 2 * kv, at + 2 * q + 2 * kv};
     std::vector<void*> pointers;
     for (int b : text.buffers) pointers.push_back(buffers[static_cast<size_t>(b)]);
     if (scratch) pointers.push_back(scratch.get());

@@ -23,6 +23,7 @@ struct KernelText {
   int shared_bytes = 0;                              // GPU: dynamic shared memory of a block
   // GPU: begins while the kernel before it ends, and waits for its results itself (programmatic dependent launch).
   bool overlaps = false;
+  bool together = false;   // GPU: the pointers to buffers are one parameter, an array of them
   Expr scratch_bytes = 0;  // GPU: when not 0, the parameter behind the buffers is this much memory, at a multiple of 256 bytes
   // GPU: when not 0, the parameter behind those is so many u32 at a multiple of 16 bytes, zero at the launch, which leaves them zero.
   Expr counters = 0;

@@ -291,7 +291,7 @@ class Planner {
     exec::Launch l;
     l.name = k.name;
     l.kernel = common_.names.at(hash_text(k.source));
-    l.gpu = {k.block, k.shared_bytes, k.overlaps, k.scratch_bytes, k.counters, k.tensor_maps};
+    l.gpu = {k.block, k.shared_bytes, k.overlaps, k.scratch_bytes, k.counters, k.tensor_maps, k.together};
     l.buffers = k.buffers;
     l.params = k.params;
     l.tasks = k.tasks;

@@ -136,7 +136,8 @@ void fields(S& s, L& l) {
   s("params", l.params, Exprs()), s("tasks", l.tasks), s("scratch", l.scratch_bytes_per_thread, Expr(0)), s("serial", l.serial, false);
   s("bytes", l.bytes, Expr(0)), s("flops", l.flops, Expr(0)), s("in_place", l.in_place, false), s("threads", l.gpu.threads, 0);
   s("shared", l.gpu.shared_bytes, 0), s("overlaps", l.gpu.overlaps, false), s("device_scratch", l.gpu.scratch_bytes, Expr(0));
-  s("counters", l.gpu.counters, Expr(0)), s("maps", l.gpu.tensor_maps), s("where", l.where, std::string());
+  s("counters", l.gpu.counters, Expr(0)), s("maps", l.gpu.tensor_maps), s("together", l.gpu.together, false),
+      s("where", l.where, std::string());
 }
 
 template <class S, Is<HostCall> H>

@@ -42,6 +42,7 @@ struct GpuLaunchPlan {
   bool overlaps = false;
   Expr scratch_bytes = 0, counters = 0;
   std::vector<device::cuda::TensorMap> tensor_maps;
+  bool together = false;
 };
 
 // One kernel launch. On the CPU, bufs holds the buffers in order, then the scratch memory; tasks are split over the threads of the pool.

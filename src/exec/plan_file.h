@@ -11,7 +11,7 @@
 namespace toroid::exec {
 
 // Another number where the form has changed; a reader takes its own alone.
-inline constexpr uint32_t kPlanVersion = 5;
+inline constexpr uint32_t kPlanVersion = 6;
 
 // UserError for kernels that are functions of this process. Waits for constants that are still being filled.
 std::string write_plan(const Plan& plan);

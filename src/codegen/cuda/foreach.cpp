@@ -128,6 +128,7 @@ KernelText generate_cuda_foreach(const program::Node& node, int faults) {
   const Shares shares = shares_of(loops, plan);
 
   CudaArguments arguments;
+  arguments.take_together();
   arguments.define(shares.text);
   arguments.name_size(*size.node(), "own_size");
   CudaWriter writer(plan, arguments);
@@ -137,25 +138,19 @@ KernelText generate_cuda_foreach(const program::Node& node, int faults) {
     if (accesses_memory(s)) types[s.buffer] = s.dtype;
   const std::vector<int> written = loop::buffers_written(nest.body);
   std::string declared;
-  std::vector<std::string> cases(loops.size());
   for (auto& [number, type] : types) {
     const auto position = static_cast<size_t>(number - kOwn);
-    const bool writes = std::count(written.begin(), written.end(), number) > 0;
-    std::vector<std::string> pointers;
-    for (auto& u : loops) {
-      pointers.push_back(arguments.pointer(u.buffers[position], type));
-      if (writes) arguments.mark_written(u.buffers[position]);
-    }
-    const bool differ = std::any_of(pointers.begin(), pointers.end(), [&](auto& p) { return p != pointers[0]; });
-    const std::string own = differ ? fmt::format("own{}", position) : pointers[0];
+    std::vector<size_t> places;
+    for (auto& u : loops) places.push_back(arguments.place(u.buffers[position], type));
+    const bool differ = std::any_of(places.begin(), places.end(), [&](size_t p) { return p != places[0]; });
+    const std::string own = differ ? fmt::format("own{}", position) : arguments.pointer(loops[0].buffers[position], type);
     writer.use_pointer(number, own);
     if (!differ) continue;
-    declared += fmt::format("  {}{}* {};\n", writes ? "" : "const ", memory_type(type), own);
-    for (size_t i = 0; i < loops.size(); ++i) cases[i] += fmt::format("{} = {}; ", own, pointers[i]);
+    arguments.define(fmt::format("__constant__ u16 place{}[] = {{{}}};\n", position, fmt::join(places, ", ")));
+    const bool writes = std::count(written.begin(), written.end(), number) > 0;
+    declared +=
+        fmt::format("  {0}{1}* const {2} = ({1}*)pointers.x[place{3}[own]];\n", writes ? "" : "const ", memory_type(type), own, position);
   }
-  std::string choice;
-  for (size_t i = 0; i < cases.size(); ++i)
-    choice += fmt::format("    {} {}break;\n", i + 1 < cases.size() ? fmt::format("case {}:", i) : "default:", cases[i]);
   const std::string body = fmt::format(R"(  // The loop that this block has a part of: the last one that begins at it or before.
   u32 own = 0;
   for (u32 end = {}; end - own > 1;) {{
@@ -163,10 +158,8 @@ KernelText generate_cuda_foreach(const program::Node& node, int faults) {
     (first_block[middle] <= blockIdx.x ? own : end) = middle;
   }}
   const idx own_block = (idx)(blockIdx.x - first_block[own]), own_size = (idx)loop_size[own];
-{}  switch (own) {{
-{}  }}
-)",
-                                       loops.size(), declared, choice) +
+{})",
+                                       loops.size(), declared) +
                            writer.kernel_body();
   KernelText k = arguments.kernel(name_kernel(plan.body) + "_foreach", body, plan.block, plan.wide, plan.blocks, plan.overlaps);
   k.tasks = shares.blocks;

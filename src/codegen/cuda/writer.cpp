@@ -30,13 +30,18 @@ std::string cuda_variable(size_t position) { return "i" + std::to_string(positio
 
 // --- arguments ------------------------------------------------------------------------------------------------------------------------
 
-std::string CudaArguments::pointer(int buffer, DType dtype) {
+size_t CudaArguments::place(int buffer, DType dtype) {
   auto at = std::find(buffers_.begin(), buffers_.end(), buffer);
   if (at == buffers_.end()) {
     at = buffers_.insert(at, buffer);
     types_.push_back(dtype);
   }
-  return "b" + std::to_string(at - buffers_.begin());
+  return static_cast<size_t>(at - buffers_.begin());
+}
+
+std::string CudaArguments::pointer(int buffer, DType dtype) {
+  const size_t at = place(buffer, dtype);
+  return together_ ? fmt::format("(({}*)pointers.x[{}])", memory_type(dtype), at) : "b" + std::to_string(at);
 }
 
 std::string CudaArguments::tensor_map(device::cuda::TensorMap map) {
@@ -89,7 +94,13 @@ KernelText CudaArguments::kernel(const std::string& name, const std::string& bod
   k.source += definitions_ + fmt::format("typedef {} idx;\n", wide ? "i64" : "i32");
   std::string parameters, sizes;
   auto parameter = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
-  for (size_t i = 0; i < buffers_.size(); ++i)
+  if (together_) {
+    TOROID_CHECK(scratch_bytes_ == Expr(0) && counters_ == Expr(0) && maps_.empty(), "{}: pointers together are of buffers alone", name);
+    k.together = true;
+    k.source += fmt::format("struct Pointers {{ void* x[{}]; }};\n", buffers_.size());
+    parameter("const __grid_constant__ Pointers pointers");
+  }
+  for (size_t i = 0; i < buffers_.size() && !together_; ++i)
     parameter(fmt::format("{}{}* {}b{}", written_.count(buffers_[i]) ? "" : "const ", memory_type(types_[i]),
                           overlaps && (!written_.count(buffers_[i]) || read_.count(buffers_[i])) ? "" : "__restrict__ ", i));
   if (!(scratch_bytes_ == Expr(0))) parameter("u8* __restrict__ scratch");

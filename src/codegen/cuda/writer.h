@@ -20,6 +20,10 @@ class CudaArguments {
  public:
   // "b0", of type memory_type(dtype)*.
   std::string pointer(int buffer, DType dtype);
+  // Its number among the pointers.
+  size_t place(int buffer, DType dtype);
+  // From now on all pointers are one parameter, in which threads can look: pointers.x[0], a void*.
+  void take_together() { together_ = true; }
   void mark_written(int buffer) { written_.insert(buffer); }
   void mark_read(int buffer) { read_.insert(buffer); }
   // Memory of the launch's own (u8* scratch), and zeros that it leaves as zeros (u32* counters): see KernelText.
@@ -46,6 +50,7 @@ class CudaArguments {
   std::vector<int> buffers_;
   std::vector<DType> types_;  // of buffers_
   std::set<int> written_, read_;
+  bool together_ = false;
   std::vector<device::cuda::TensorMap> maps_;
   std::vector<Expr> params_;
   std::vector<std::pair<Expr, std::string>> named_sizes_;

@@ -1,12 +1,15 @@
 #include "device/cuda/arguments.h"
 
+#include <algorithm>
+
 namespace toroid::device::cuda {
 
 Arguments::Arguments(const std::vector<TensorMap>& maps, std::vector<int64_t> sizes, size_t pointers,
-                     const std::function<int64_t(const Expr&)>& value)
+                     const std::function<int64_t(const Expr&)>& value, bool together)
     : pointers_(pointers, nullptr), sizes_(std::move(sizes)) {
   for (auto& m : maps) maps_.push_back({evaluate(m, value), m.buffer, {}});
-  for (auto& p : pointers_) list_.push_back(&p);
+  const size_t each = together ? std::min<size_t>(pointers, 1) : pointers;
+  for (size_t i = 0; i < each; ++i) list_.push_back(&pointers_[i]);
   for (auto& m : maps_) list_.push_back(&m.encoded);
   for (auto& s : sizes_) list_.push_back(&s);
 }

@@ -12,8 +12,9 @@ namespace toroid::device::cuda {
 // In this order: pointers, tensor maps, sizes. Tensor maps are made anew when the pointers they are about change.
 class Arguments {
  public:
+  // together: the pointers are one parameter, an array of them.
   Arguments(const std::vector<TensorMap>& maps, std::vector<int64_t> sizes, size_t pointers,
-            const std::function<int64_t(const Expr&)>& value);
+            const std::function<int64_t(const Expr&)>& value, bool together = false);
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
 
