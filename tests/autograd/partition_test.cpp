@@ -5,6 +5,7 @@
 #include "autograd/partition_checks.h"
 #include "fuzz_compiled/from_environment.h"
 #include "ops/reference.h"
+#include "samples.h"
 
 namespace toroid::autograd {
 namespace {
@@ -29,11 +30,13 @@ TEST_F(PartitionTest, SavesTheFewestBytesOfAllSets) {
 }
 
 TEST_F(PartitionTest, ComputesTheSameBits) {
-  for (uint64_t seed = 1; seed <= test::from_environment("TOROID_FUZZ_COUNT", 100); ++seed) ASSERT_EQ(wrong_recomputation(seed), "");
+  for (uint64_t seed = 1; seed <= test::from_environment("TOROID_FUZZ_COUNT", test::samples(100)); ++seed)
+    ASSERT_EQ(wrong_recomputation(seed), "");
 }
 
 TEST_F(PartitionTest, TwoProgramsComputeTheSameBits) {
-  for (uint64_t seed = 1; seed <= test::from_environment("TOROID_FUZZ_COUNT", 100); ++seed) ASSERT_EQ(wrong_division(seed), "");
+  for (uint64_t seed = 1; seed <= test::from_environment("TOROID_FUZZ_COUNT", test::samples(100)); ++seed)
+    ASSERT_EQ(wrong_division(seed), "");
 }
 
 TEST_F(PartitionTest, TwoProgramsWithEffects) { EXPECT_EQ(wrong_divided_effects(), ""); }
