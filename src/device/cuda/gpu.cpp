@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/options.h"
 #include "device/cuda/cuda_runtime.h"
+#include "device/cuda/lap.h"
 #include "device/errors.h"
 #include "device/index_faults.h"
 
@@ -294,17 +295,9 @@ std::vector<std::shared_ptr<const Gpu::Watch>> Gpu::watches() {
 }
 
 double Gpu::time_ms(const std::function<void()>& work) {
-  use();
-  CUevent events[2] = {};
-  for (CUevent& e : events) driver_.check(driver_.create_event(&e, 0), "making an event");
-  driver_.check(driver_.record_event(events[0], stream()), "starting the clock");
-  work();
-  driver_.check(driver_.record_event(events[1], stream()), "stopping the clock");
-  driver_.check(driver_.wait_event(events[1]), "waiting for the GPU");
-  float ms = 0;
-  driver_.check(driver_.elapsed(&ms, events[0], events[1]), "reading the clock");
-  for (CUevent e : events) driver_.destroy_event(e);
-  return ms;
+  Lap lap(*this);
+  lap.time(work);
+  return lap.wait_ms();
 }
 
 Gpu& gpu(int index) {

@@ -1,5 +1,7 @@
 #include "device/cuda/lap.h"
 
+#include "base/check.h"
+
 namespace toroid::device::cuda {
 
 Lap::Lap(Gpu& gpu) : gpu_(gpu) {
@@ -29,13 +31,24 @@ void Lap::time(const std::function<void()>& work) {
   open_ = true;
 }
 
-std::optional<double> Lap::take_ms() {
-  if (!open_ || !gpu_.passed(done_)) return std::nullopt;
+double Lap::read() {
   float ms = 0;
   const Driver& d = gpu_.driver_functions();
   d.check(d.elapsed(&ms, begun_, done_), "reading the clock");
   open_ = false;
   return ms;
+}
+
+std::optional<double> Lap::take_ms() {
+  if (!open_ || !gpu_.passed(done_)) return std::nullopt;
+  return read();
+}
+
+double Lap::wait_ms() {
+  TOROID_CHECK(open_, "no work was timed");
+  const Driver& d = gpu_.driver_functions();
+  d.check(d.wait_event(done_), "waiting for the GPU");
+  return read();
 }
 
 }  // namespace toroid::device::cuda

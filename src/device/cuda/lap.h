@@ -1,4 +1,4 @@
-// How long a GPU takes for work that is started anyway, told later, so that nobody waits for it.
+// How long a GPU takes for work, told when it is done; nobody has to wait for it.
 #pragma once
 
 #include <functional>
@@ -20,10 +20,13 @@ class Lap {
   void time(const std::function<void()>& work);
   // Milliseconds of the latest timed work, told once. Nothing while it is under way.
   std::optional<double> take_ms();
+  // The same, waited for.
+  double wait_ms();
   // Whether the latest timed work has not been told of.
   bool is_open() const { return open_; }
 
  private:
+  double read();
   Gpu& gpu_;
   CUevent begun_ = nullptr, done_ = nullptr;
   bool open_ = false;

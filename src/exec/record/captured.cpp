@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "exec/record/touched.h"
 
 namespace toroid::exec {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "exec/record/coverage.h"
 #include "exec/record/recording.h"
-#include "exec/record/touched.h"
 #include "exec/run/lane.h"
 
 namespace toroid::exec {
