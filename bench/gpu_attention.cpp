@@ -1,7 +1,8 @@
 // Attention on a GPU, by the template that the compiler chooses: a line a shape with the median microseconds of a launch, TFLOP/s, and GB/s
 // of keys and values. bench/peers/gpu_attention.py runs this beside PyTorch.
-//   bench_gpu_attention [--json] [shape ...]
+//   bench_gpu_attention [--json | --warm] [shape ...]
 // Each time is that of a replayed graph of many launches, which take turns with sets of inputs that together exceed the cache.
+// --warm: with one set, as calls of PyTorch on the same tensors have it (gpu_train.py).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,14 +85,14 @@ program::Program program_of(const Shape& s) {
 }
 
 // Medians of the microseconds of a launch.
-double measure(const Shape& s, const codegen::KernelText& text, device::cuda::Gpu& gpu) {
+double measure(const Shape& s, const codegen::KernelText& text, device::cuda::Gpu& gpu, bool warm) {
   const device::cuda::Kernel kernel =
       gpu.load(jit::nvrtc_compile(text.source, gpu.info().architecture, text.name), text.name, text.shared_bytes);
   const auto element = static_cast<int64_t>(size_of(s.dtype));
   const int64_t q = s.batch * s.heads * s.queries * s.depth * element, kv = s.batch * s.kv_heads * s.keys * s.depth * element;
   const int64_t sums = s.trains ? s.batch * s.heads * s.queries * static_cast<int64_t>(sizeof(float)) : 0;
   const int64_t set_bytes = 2 * q + 2 * kv + sums,
-                sets = std::clamp<int64_t>(4 * static_cast<int64_t>(gpu.info().l2_bytes) / set_bytes + 1, 2, 64);
+                sets = warm ? 1 : std::clamp<int64_t>(4 * static_cast<int64_t>(gpu.info().l2_bytes) / set_bytes + 1, 2, 64);
   const std::shared_ptr<void> memory = gpu.allocate(static_cast<size_t>(sets * set_bytes));
   std::vector<uint16_t> values(static_cast<size_t>(set_bytes / element));
   uint32_t state = 1;  // halves of both kinds between 1/4 and 2, and their negatives: the scores are those of independent vectors
@@ -127,8 +128,8 @@ double measure(const Shape& s, const codegen::KernelText& text, device::cuda::Gp
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
-  const std::vector<std::string> wanted(argv + (json ? 2 : 1), argv + argc);
+  const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0, warm = argc > 1 && std::strcmp(argv[1], "--warm") == 0;
+  const std::vector<std::string> wanted(argv + (json || warm ? 2 : 1), argv + argc);
   device::cuda::Gpu& gpu = device::cuda::gpu(0);
   if (!json) fmt::print("{}\n{:<24} {:>10} {:>8} {:>8}  {}\n", gpu.info().name, "shape", "us", "TFLOP/s", "GB/s", "template");
   for (const Shape& s : kShapes) {
@@ -136,7 +137,7 @@ int main(int argc, char** argv) try {
     program::Program p = program_of(s);
     codegen::ConstantMemory constants;
     const codegen::KernelText text = codegen::generate_cuda(p.nodes[0], p, gpu.info(), constants);
-    const double us = measure(s, text, gpu);
+    const double us = measure(s, text, gpu, warm);
     const double flops = 4.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys * s.depth) / (s.causal ? 2 : 1);
     const double bytes = 2.0 * static_cast<double>(s.batch * s.kv_heads * s.keys * s.depth) * static_cast<double>(size_of(s.dtype));
     if (json)

@@ -10,8 +10,7 @@
 #include <optional>
 
 #include "base/stopwatch.h"
-#include "device/cuda/cupti.h"
-#include "exec/call_trace.h"
+#include "kernel_times.h"
 #include "toroid/autocast.h"
 #include "toroid/compile.h"
 #include "toroid/device_memory.h"
@@ -39,29 +38,13 @@ double timed(const Setting& s, const std::function<void()>& f) {
   return watch.ms();
 }
 
-std::vector<device::cuda::Activity> kernels_of(const Setting& s, const Step& step) {
-  device::cuda::ActivityTrace trace;
-  step();
-  synchronize(s.device);
-  std::vector<device::cuda::Activity> call = trace.take();
-  std::sort(call.begin(), call.end(), [](auto& a, auto& b) { return a.start_ns < b.start_ns; });
-  return call;
-}
-
-// Nanoseconds of all kernels; one that begins early and waits for another is not charged for its wait.
-int64_t busy_ns(const std::vector<device::cuda::Activity>& call) {
-  int64_t sum = 0;
-  for (const int64_t ns : exec::added_ns(call)) sum += ns;
-  return sum;
-}
-
 // The kernels of one call by name, those that add most to it first.
-void print_kernels(const Setting& s, const Step& step) {
+void print_kernels(const Step& step) {
   struct Sum {
     int calls = 0;
     int64_t ns = 0;
   };
-  const std::vector<device::cuda::Activity> call = kernels_of(s, step);
+  const std::vector<device::cuda::Activity> call = kernels_of(step);
   const std::vector<int64_t> added = exec::added_ns(call);
   std::map<std::string, Sum> sums;
   int64_t begin = INT64_MAX, end = 0, busy = 0;
@@ -94,7 +77,7 @@ void report(const Setting& s, const std::string& name, double work, const std::s
              "\n",
              name, first / 1e3, median, ms.front(), unit, work / median * 1e3, static_cast<double>(memory.peak) / 1e9,
              static_cast<double>(memory.peak_reserved) / 1e9);
-  if (s.kernels) print_kernels(s, step);
+  if (s.kernels) print_kernels(step);
   std::fflush(stdout);
 }
 
@@ -292,20 +275,6 @@ void block(const Setting& s) {
   report(s, name, (6 * tokens * weights + attention) / 1e12, "Tflop", [&] { return step()[0]; });
 }
 
-// What the kernels of a call take, the median of the rounds; `prepare` runs before each.
-double kernel_ns(
-    const Setting& s, const Step& call, const std::function<void()>& prepare = [] {}) {
-  std::vector<int64_t> ns;
-  for (int i = 0; i < s.warm + s.rounds; ++i) {
-    prepare();
-    synchronize(s.device);
-    ns.push_back(busy_ns(kernels_of(s, call)));
-  }
-  ns.erase(ns.begin(), ns.begin() + s.warm);
-  std::sort(ns.begin(), ns.end());
-  return static_cast<double>(ns[ns.size() / 2]);
-}
-
 // Gradients by what kernels take, beside a copy: with what the forward keeps (backward() of a compiled function, as PyTorch has it), and
 // from the inputs alone, statistics included (vjp).
 void norms(const Setting& s) {
@@ -336,7 +305,7 @@ void norms(const Setting& s) {
                  c.name, what, ns / 1e6, bytes / ns);
       std::fflush(stdout);
     };
-    tell(c.function ? " vjp" : "", kernel_ns(s, [&] { return step()[0]; }));
+    tell(c.function ? " vjp" : "", kernel_ns([&] { step(); }, s.warm, s.rounds));
     if (!c.function) continue;
     for (Tensor t : c.by) t.requires_grad_(true);
     auto forward = compile(c.function, config_of(c.name));
@@ -349,10 +318,10 @@ void norms(const Setting& s) {
       for (const Tensor& t : c.by) t.zero_grad();
       y = forward();
     };
-    tell(" backward", kernel_ns(s, backward, prepare));
+    tell(" backward", kernel_ns(backward, s.warm, s.rounds, prepare));
     if (s.kernels) {
       prepare();
-      print_kernels(s, backward);
+      print_kernels(backward);
     }
     for (Tensor t : c.by) t.requires_grad_(false);
   }

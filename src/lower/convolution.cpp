@@ -257,6 +257,32 @@ bool whole_window_product(Lowering& l, const graph::Node& n, const program::Conv
   return true;
 }
 
+void append_convolution(Lowering& l, const graph::Node& n, const program::Convolution& c) {
+  const TensorType& type = n.results[0]->type;
+  program::Node node;
+  node.problem = c;
+  Place out = l.allocate(n.results[0]->name, type);
+  out.strides = channels_last(type.sizes);
+  store_accumulator(l, node, type.sizes, out, DType::F32, type.dtype);
+  add_bias(l, n, node, 1);
+  l.append(std::move(node), n.results[0]);
+  define_template_result(l, n, out);
+}
+
+// The gradient of weights, whose images are channels, from channels-last memory of both operands. False where no template takes that.
+bool weight_gradient_where_it_lies(Lowering& l, const graph::Node& n, program::Convolution c) {
+  if (!has_large_windows(c)) return false;
+  const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
+  const std::vector<Expr> images = images_last(input->type.sizes), results = images_last(weight->type.sizes);
+  c.input = {-1, input->type.dtype, 0, images};
+  c.weight = {-1, weight->type.dtype, 0, results};
+  if (!l.takes(c)) return false;
+  c.input = operand_of(realize_as(l, input, images), input->type.dtype);
+  c.weight = operand_of(realize_as(l, weight, results), weight->type.dtype);
+  append_convolution(l, n, c);
+  return true;
+}
+
 // The problem, but for its operands; nothing where no template has it.
 std::optional<program::Convolution> read_convolution(Lowering& l, const graph::Node& n, const ops::TypeReader& r) {
   const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
@@ -300,7 +326,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   if (!problem) return convolution_loop(l, n, r);
   program::Convolution& c = *problem;
   c.tf32 = rounds_to_tf32(l, type.dtype);
-  if (whole_window_product(l, n, c)) return;
+  if (whole_window_product(l, n, c) || weight_gradient_where_it_lies(l, n, c)) return;
   Place w = l.strided(weight);
   c.weight = operand_of(w, weight->type.dtype);
   bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
@@ -322,14 +348,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
     c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
     if (!as_is) c.weight = operand_of(realize_channels_last(l, weight), weight->type.dtype);
   }
-  program::Node node;
-  node.problem = c;
-  Place out = l.allocate(n.results[0]->name, type);
-  out.strides = channels_last(type.sizes);
-  store_accumulator(l, node, type.sizes, out, DType::F32, type.dtype);
-  add_bias(l, n, node, 1);
-  l.append(std::move(node), n.results[0]);
-  define_template_result(l, n, out);
+  append_convolution(l, n, c);
 }
 
 // Whole numbers of 8 bits: a template where the target has one, else what the operation is made of.

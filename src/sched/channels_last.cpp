@@ -72,6 +72,7 @@ Config way_of(int64_t multiple) { return {kChannelsLast, {{"multiple", multiple}
 std::string channels_last_refusal(const Node& convolution, const program::Program& p, const Config& way) {
   const auto* c = std::get_if<Convolution>(&convolution.problem);
   if (!c) return "it is no convolution";
+  if (program::is_weight_gradient(*c)) return "it reads the gradient of weights where it lies";
   if (way.fields.size() != 1 || way.fields[0].first != "multiple") return "it has one number, multiple";
   constexpr int64_t kMost = 1024;
   const int64_t multiple = way.fields[0].second;

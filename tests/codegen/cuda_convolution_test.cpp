@@ -4,6 +4,7 @@
 #include "codegen/cuda/templates/conv_depthwise.h"
 #include "codegen/cuda/templates/conv_gemm.h"
 #include "codegen/cuda/templates/conv_wgmma.h"
+#include "codegen/cuda/templates/conv_wgrad.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
 #include "kernel_runner.h"
 
@@ -16,10 +17,28 @@ struct Shape {
   DType dtype = DType::F16;
   int64_t kernel_w = 0;  // when it differs; padded by half of it
   Tf32 tf32 = Tf32::None;
+  bool gradient = false;  // of the weights, in the place of the convolution
 };
 
 // Buffers: the input, the weight, a bias, something of the result's size that is added, and the result.
 enum Buffer { kInput, kWeight, kBias, kAdded, kResult };
+
+// What x and the gradient of the results, both channels last, give for each weight: images are channels, and channels images.
+program::Convolution gradient_of_weights(const program::Convolution& forward) {
+  program::Convolution c = forward;
+  c.n = forward.in_channels, c.in_channels = forward.n.constant();
+  c.kernel_h = forward.out_h.constant(), c.kernel_w = forward.out_w.constant();
+  std::swap(c.stride_h, c.dilation_h), std::swap(c.stride_w, c.dilation_w);
+  const auto size = [](const Expr& in, int64_t pad, int64_t dilation, int64_t kernel, int64_t stride) {
+    return (in.constant() + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
+  };
+  c.out_h = size(c.in_h, c.pad_h, c.dilation_h, c.kernel_h, c.stride_h);
+  c.out_w = size(c.in_w, c.pad_w, c.dilation_w, c.kernel_w, c.stride_w);
+  const Expr row = c.in_w * c.n, results = Expr(c.kernel_w * c.out_channels);
+  c.input.strides = {1, c.in_h * row, row, c.n};
+  c.weight.strides = {1, Expr(c.kernel_h) * results, results, c.out_channels};
+  return c;
+}
 
 program::Convolution problem(const Shape& s) {
   program::Convolution c;
@@ -36,7 +55,7 @@ program::Convolution problem(const Shape& s) {
   if (!s.channels_last) c.input.strides = {s.h * s.w * s.in, s.h * s.w, s.w, 1};
   const int64_t taps = c.kernel_h * c.kernel_w, in = s.in / s.groups;
   c.weight = {kWeight, s.dtype, 0, {in * taps, taps, c.kernel_w, 1}};
-  return c;
+  return s.gradient ? gradient_of_weights(c) : c;
 }
 
 // relu(convolution + bias + added), in channels-last memory.
@@ -165,7 +184,7 @@ class CudaConvolution : public testing::Test {
                arguments.list());
     for (size_t i = 0; i < k.buffers.size(); ++i)
       if (k.buffers[i] == kResult) gpu.copy_out(m[kResult].bytes.data(), addresses[i], m[kResult].bytes.size());
-    const std::vector<double> want = expected(c, s.n, m);
+    const std::vector<double> want = expected(c, value(c.n), m);
     double difference = 0, size = 0;
     int wrong = 0;
     for (size_t i = 0; i < want.size(); ++i) {
@@ -194,6 +213,15 @@ class CudaConvolution : public testing::Test {
       check(s, [&](auto& node, auto& c, auto& program, auto& constants) {
         return generate_conv_wgmma(node, c, conv_packed_weight(c, program, constants), tiles[t], 132);
       });
+  }
+
+  // conv_wgrad with every `step`-th tile.
+  void check_gradient(const Shape& s, size_t first, size_t step) {
+    const program::Convolution c = problem(s);
+    ASSERT_EQ(conv_wgrad_refusal(c), "");
+    const std::vector<WgmmaTile> tiles = wgmma_tiles(conv_wgrad_product(c), true);
+    for (size_t t = first; t < tiles.size(); t += step)
+      check(s, [&](auto& node, auto& c, auto&, auto&) { return generate_conv_wgrad(node, c, tiles[t], 132); });
   }
 
  private:
@@ -284,6 +312,42 @@ TEST_F(CudaConvolution, HopperOddChannels) {
   if (!has_clusters()) GTEST_SKIP() << "the GPU has no wgmma";
   check_window({.n = 2, .in = 64, .out = 91, .h = 13, .w = 11}, 10, 15);
   check_window({.in = 128, .out = 255, .h = 10, .w = 13, .kernel = 1, .pad = 0, .dtype = DType::BF16}, 4, 15);
+}
+
+// Gradients of weights where both operands lie: windows, steps that leave pixels over, rows of tiles that cross taps, pixels that fill no
+// step, parts of sums of any number.
+TEST_F(CudaConvolution, GradientsOfWeights) {
+  if (!has_clusters()) GTEST_SKIP() << "the GPU has no wgmma";
+  const std::vector<Shape> shapes = {
+      {.n = 7, .in = 64, .out = 64, .h = 13, .w = 11, .gradient = true},
+      {.n = 5, .in = 128, .out = 72, .h = 15, .w = 14, .stride = 2, .dtype = DType::BF16, .gradient = true},
+      {.n = 4, .in = 64, .out = 128, .h = 12, .w = 17, .pad = 2, .dilation = 2, .dtype = DType::BF16, .gradient = true},
+      {.n = 4, .in = 192, .out = 40, .h = 10, .w = 9, .kernel = 5, .pad = 0, .gradient = true},
+      {.n = 9, .in = 64, .out = 256, .h = 14, .w = 14, .kernel = 1, .stride = 2, .pad = 0, .gradient = true},
+      {.n = 3, .in = 64, .out = 64, .h = 12, .w = 9, .kernel = 1, .pad = 0, .dtype = DType::BF16, .kernel_w = 5, .gradient = true},
+  };
+  for (size_t i = 0; i < shapes.size(); ++i) check_gradient(shapes[i], i % 17, 17);
+}
+
+TEST_F(CudaConvolution, WhichGradientsOfWeights) {
+  const auto refusal = [](Shape s) {
+    s.gradient = true;
+    return conv_wgrad_refusal(problem(s));
+  };
+  EXPECT_EQ(refusal({.n = 2, .h = 16, .w = 16}), "");
+  EXPECT_EQ(refusal({.n = 2, .in = 96, .h = 16, .w = 16}), "channels are no multiple of 64");
+  EXPECT_EQ(refusal({.n = 2, .out = 60, .h = 16, .w = 16}), "channels are not aligned to 16 bytes");
+  EXPECT_EQ(refusal({.n = 2, .h = 16, .w = 16, .dtype = DType::F32}), "f32 is not to be rounded to tf32 (option allow_tf32)");
+  EXPECT_EQ(refusal({.n = 2, .h = 32, .w = 32, .stride = 9}), "a large window");
+  // A window of every second pixel would have a place more than there are results.
+  program::Convolution c = problem({.n = 2, .h = 16, .w = 16, .pad = 2, .dilation = 2, .gradient = true});
+  c.kernel_w -= 1;
+  c.weight.strides[2] = c.kernel_w * c.out_channels, c.weight.strides[1] = c.kernel_h * c.kernel_w * c.out_channels;
+  EXPECT_EQ(conv_wgrad_refusal(c), "windows end beyond the last result");
+  c.weight.strides[1] = c.weight.strides[1] + Expr(c.out_channels);
+  EXPECT_EQ(conv_wgrad_refusal(c), "pixels of the results' gradient do not follow each other");
+  EXPECT_NE(conv_wgrad_refusal(problem({.n = 2, .h = 16, .w = 16})), "");
+  EXPECT_NE(conv_gemm_refusal(problem({.n = 2, .h = 16, .w = 16, .gradient = true})), "");
 }
 
 TEST_F(CudaConvolution, Tf32Hopper) {

@@ -183,11 +183,11 @@ TEST(Backends, MissingCudnnIsAnErrorOnlyWhereItStandsAlone) {
   }
   const program::Convolution c = Case(fmt::format(" v0: f32 = accumulate\n store %4 {} v0", kPlace)).convolution();
   ScopedOption both("conv_backends", "cudnn, template");
-  const auto list = backend::gpu_candidates(c, true, CompileOptions::of_process());
+  const auto list = backend::gpu_candidates(c, true, CompileOptions::of_process(), {});
   ASSERT_EQ(list.size(), 2u);
   EXPECT_NE(list[0].refusal.find("cannot be loaded"), std::string::npos);
   ScopedOption alone("conv_backends", "cudnn");
-  EXPECT_THROW(backend::gpu_candidates(c, true, CompileOptions::of_process()), EnvironmentError);
+  EXPECT_THROW(backend::gpu_candidates(c, true, CompileOptions::of_process(), {}), EnvironmentError);
 }
 
 // Three convolutions in a row, two with what the library adds, one with a loop behind it, replayed with other memory at each call.

@@ -38,7 +38,8 @@ class CudaBackend : public Backend {
 
   std::string refusal(const program::Problem& problem, const target::Question& question) const override {
     if (auto* g = std::get_if<program::Gemm>(&problem)) return is_int(g->accumulate) ? "the templates take floats alone" : "";
-    if (auto* c = std::get_if<program::Convolution>(&problem)) return refusal_of(gpu_candidates(*c, question.constant, question.options));
+    if (auto* c = std::get_if<program::Convolution>(&problem))
+      return refusal_of(gpu_candidates(*c, question.constant, question.options, gpu_));
     if (auto* a = std::get_if<program::Attention>(&problem)) return codegen::cuda_supports(*a) ? "" : kNotTaken;
     return codegen::cuda_whole_refusal(problem, gpu_);
   }
@@ -96,10 +97,12 @@ class CudaBackend : public Backend {
   const device::cuda::GpuInfo gpu_;
 };
 
-bool run_choose(program::Program& p, target::PassContext& context) { return choose_on_gpu(p, context); }
+const device::cuda::GpuInfo& gpu_of(const target::PassContext& context) { return dynamic_cast<const CudaBackend&>(context.target).gpu(); }
+
+bool run_choose(program::Program& p, target::PassContext& context) { return choose_on_gpu(p, context, gpu_of(context)); }
 
 bool name_templates(program::Program& p, target::PassContext& context) {
-  const device::cuda::GpuInfo& gpu = dynamic_cast<const CudaBackend&>(context.target).gpu();
+  const device::cuda::GpuInfo& gpu = gpu_of(context);
   for (auto& n : p.nodes)
     if (std::string line = n.is_library() ? "" : codegen::cuda_choice(n, p, gpu); !line.empty())
       context.report.choices.push_back(std::move(line));

@@ -22,11 +22,12 @@ std::vector<Candidate> gpu_product_candidates(const program::Node& node, const C
   });
 }
 
-std::vector<Candidate> gpu_candidates(const program::Convolution& c, bool constant_weight, const CompileOptions& options) {
+std::vector<Candidate> gpu_candidates(const program::Convolution& c, bool constant_weight, const CompileOptions& options,
+                                      const device::cuda::GpuInfo& gpu) {
   return listed(options.get(options::kConvBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::OneDnn) return "it computes on CPUs only";
     if (by == Implementation::CuDnn) return cudnn_refusal(c, constant_weight);
-    return codegen::cuda_supports(c, constant_weight) ? "" : kNotTaken;
+    return codegen::cuda_supports(c, constant_weight, gpu) ? "" : kNotTaken;
   });
 }
 
@@ -36,7 +37,7 @@ std::string gpu_library_refusal(const program::Node& node, const program::Progra
   return c ? reason_of([&] { return cudnn_refusal(*c, is_constant(p, c->weight)); }) : "it is no product and no convolution";
 }
 
-bool choose_on_gpu(program::Program& p, target::PassContext& context) {
+bool choose_on_gpu(program::Program& p, target::PassContext& context, const device::cuda::GpuInfo& gpu) {
   const size_t before = p.nodes.size();
   bool any = false;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
@@ -46,7 +47,7 @@ bool choose_on_gpu(program::Program& p, target::PassContext& context) {
     if (!g && !c) continue;
     const CompileOptions own = of_node(node, context.options);
     take_chosen(node, g ? Implementation::CublasLt : Implementation::CuDnn, [&] { return gpu_library_refusal(node, p); });
-    decide(node, g ? gpu_product_candidates(node, own) : gpu_candidates(*c, is_constant(p, c->weight), own), context.report.choices);
+    decide(node, g ? gpu_product_candidates(node, own) : gpu_candidates(*c, is_constant(p, c->weight), own, gpu), context.report.choices);
     any = any || node.is_library();
     if (g && node.by == Implementation::CublasLt) sched::leave_sums(p, i);
     if (c && node.by == Implementation::CuDnn) fit_for_cudnn(p, i);

@@ -9,6 +9,7 @@
 #include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/attention_common.h"
 #include "codegen/cuda/templates/conv_gemm.h"
+#include "codegen/cuda/templates/conv_wgrad.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
 #include "codegen/cuda/templates/gemv.h"
 
@@ -110,7 +111,8 @@ std::string cuda_choice(const program::Node& node, const program::Program& p, co
   return line;
 }
 
-bool cuda_supports(const program::Convolution& c, bool constant_weight) {
+bool cuda_supports(const program::Convolution& c, bool constant_weight, const device::cuda::GpuInfo& gpu) {
+  if (program::is_weight_gradient(c)) return gpu.is_hopper() && conv_wgrad_refusal(c).empty();
   return (constant_weight || conv_weight_is_packed(c)) && conv_gemm_refusal(c).empty();
 }
 

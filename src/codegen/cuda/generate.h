@@ -22,7 +22,7 @@ std::vector<program::Config> cuda_neighbours(const program::Config& c, const pro
 std::string cuda_choice(const program::Node& node, const program::Program& p, const device::cuda::GpuInfo& gpu);
 
 // Whether a template computes the problem.
-bool cuda_supports(const program::Convolution& c, bool constant_weight);
+bool cuda_supports(const program::Convolution& c, bool constant_weight, const device::cuda::GpuInfo& gpu);
 bool cuda_supports(const program::Attention& a);
 // Why no template computes a problem that does all its work at once; empty where one does.
 std::string cuda_whole_refusal(const program::Problem& problem, const device::cuda::GpuInfo& gpu);

@@ -38,6 +38,7 @@ Form cuda_gemm_mma_form(const CudaSite& site);
 Form cuda_gemm_simt_form(const CudaSite& site);
 Form cuda_conv_depthwise_form(const CudaSite& site);
 Form cuda_conv_wgmma_form(const CudaSite& site);
+Form cuda_conv_wgrad_form(const CudaSite& site);
 Form cuda_conv_gemm_form(const CudaSite& site);
 Form cuda_attention_decode_form(const CudaSite& site);
 Form cuda_attention_prefill_form(const CudaSite& site);
@@ -86,6 +87,7 @@ inline constexpr CudaTemplate kCudaTemplates[] = {
     {program::is_a<program::Convolution>, cuda_conv_depthwise_form},
     {program::is_a<program::Convolution>, nullptr},
     {program::is_a<program::Convolution>, cuda_conv_wgmma_form},
+    {program::is_a<program::Convolution>, cuda_conv_wgrad_form},
     {program::is_a<program::Convolution>, cuda_conv_gemm_form},
     {program::is_a<program::Attention>, cuda_attention_decode_form},
     {program::is_a<program::Attention>, cuda_attention_prefill_form},

@@ -19,6 +19,12 @@ struct Convolution {
   int64_t zero = 0;
 };
 
+// Whether memory is that of the gradient of a convolution's weights, where both operands of it lie channels last: images are the channels
+// of an image, and input channels the images.
+inline bool is_weight_gradient(const Convolution& c) {
+  return c.input.strides[0] == Expr(1) && c.weight.strides[0] == Expr(1) && !(c.input.strides[1] == Expr(1));
+}
+
 // Input channels that a result reads; 0 where there are no groups, which no program may have.
 inline int64_t group_channels(const Convolution& c) { return c.groups > 0 ? c.in_channels / c.groups : 0; }
 

@@ -24,6 +24,7 @@ Expr input_end(const program::Convolution& c) {
 }  // namespace
 
 std::string conv_gemm_refusal(const program::Convolution& c) {
+  if (program::is_weight_gradient(c)) return "operands lie as the gradient of weights has them";
   if (c.input.dtype != c.weight.dtype) return "operands of two types";
   return is_half(c.input.dtype) || c.input.dtype == DType::F32 ? "" : "operands are not bf16, f16 or f32";
 }

@@ -14,7 +14,54 @@ namespace {
 
 int64_t block_k(const program::Convolution& c) { return wgmma_block_k(c.input.dtype); }
 
+WindowWalk walk_of(const program::Convolution& c) {
+  return {.taps_h = c.kernel_h,
+          .taps_w = c.kernel_w,
+          .out_h = c.out_h.constant(),
+          .out_w = c.out_w.constant(),
+          .stride_h = c.stride_h,
+          .stride_w = c.stride_w,
+          .dilation_h = c.dilation_h,
+          .dilation_w = c.dilation_w,
+          .pad_h = c.pad_h,
+          .pad_w = c.pad_w};
+}
+
 }  // namespace
+
+std::string window_refusal(const WindowWalk& w) {
+  // What a tensor map holds: corners and offsets of 8 bits, steps up to 8.
+  constexpr int64_t kMostStep = 8, kCorner = 127;
+  const int64_t reach = std::max((w.taps_h - 1) * w.dilation_h, (w.taps_w - 1) * w.dilation_w);
+  const bool fits = reach <= kCorner && std::max(w.pad_h, w.pad_w) <= kCorner && std::max(w.stride_h, w.stride_w) <= kMostStep;
+  return fits ? "" : "a large window";
+}
+
+device::cuda::TensorMap::Window window_of(const WindowWalk& w) {
+  auto number = [](int64_t x) { return static_cast<int>(x); };
+  return {{number(-w.pad_w), number(-w.pad_h)},
+          {number(w.pad_w - (w.taps_w - 1) * w.dilation_w), number(w.pad_h - (w.taps_h - 1) * w.dilation_h)},
+          {number(w.stride_w), number(w.stride_h)}};
+}
+
+double window_share(const WgmmaSizes& sizes, int64_t images, int64_t elements) {
+  return std::min(1.0, double(images) * double(elements) / (double(sizes.m) * double(sizes.k)));
+}
+
+std::string load_window_text(const WindowWalk& w, int64_t pieces, int64_t channels) {
+  auto n = [](int64_t x) { return std::to_string(x); };
+  return expand(conv_wgmma_cu::kLoad, {{"PIECES", n(pieces)},
+                                       {"BLOCK_K", n(channels)},
+                                       {"OUT_H", n(w.out_h)},
+                                       {"OUT_W", n(w.out_w)},
+                                       {"TAPS_W", n(w.taps_w)},
+                                       {"DILATION_H", n(w.dilation_h)},
+                                       {"DILATION_W", n(w.dilation_w)},
+                                       {"STEP_H", n(w.stride_h)},
+                                       {"STEP_W", n(w.stride_w)},
+                                       {"PAD_H", n(w.pad_h)},
+                                       {"PAD_W", n(w.pad_w)}});
+}
 
 std::string conv_wgmma_refusal(const program::Convolution& c) {
   if (std::string why = tensor_core_refusal(c.input.dtype, c.weight.dtype, c.tf32); !why.empty()) return why;
@@ -24,11 +71,7 @@ std::string conv_wgmma_refusal(const program::Convolution& c) {
     return "channels are not contiguous, or not aligned to 16 bytes";
   if (!sym::known_lt(conv_pixels(c), int64_t{1} << 31)) return "too many pixels";
   if (!c.out_h.is_const() || !c.out_w.is_const()) return "height and width are no constants";
-  // What a tensor map holds: corners and offsets of 8 bits, steps up to 8.
-  constexpr int64_t kMostStep = 8, kCorner = 127;
-  const int64_t reach = std::max((c.kernel_h - 1) * c.dilation_h, (c.kernel_w - 1) * c.dilation_w);
-  if (reach > kCorner || std::max(c.pad_h, c.pad_w) > kCorner || std::max(c.stride_h, c.stride_w) > kMostStep) return "a large window";
-  return "";
+  return window_refusal(walk_of(c));
 }
 
 program::Gemm conv_implicit_product(const program::Convolution& c) {
@@ -61,10 +104,8 @@ KernelText generate_conv_wgmma(const program::Node& node, const program::Convolu
   input.strides = {c.input.strides[3], c.input.strides[2], c.input.strides[0]};
   input.box = {wgmma_block_k(c.input.dtype), wgmma_box_rows_a(w)};
   input.swizzle = 128;
-  auto number = [](int64_t x) { return static_cast<int>(x); };
-  input.window = {{number(-c.pad_w), number(-c.pad_h)},
-                  {number(c.pad_w - (c.kernel_w - 1) * c.dilation_w), number(c.pad_h - (c.kernel_h - 1) * c.dilation_h)},
-                  {number(c.stride_w), number(c.stride_h)}};
+  const WindowWalk walk = walk_of(c);
+  input.window = window_of(walk);
   w.a.map = arguments.tensor_map(std::move(input));
   device::cuda::TensorMap weights;
   weights.buffer = weight;
@@ -89,18 +130,7 @@ KernelText generate_conv_wgmma(const program::Node& node, const program::Convolu
   const CudaPoints epilogue = w.around ? cuda_epilogue_around(arguments, points, at, "acc", 8, {.whole = w.whole_tiles})
                                        : cuda_epilogue(arguments, points, at, "acc", 8, !w.sums.empty());
   w.epilogue = epilogue.statements, w.near = epilogue.near, w.far = epilogue.far, w.carried = epilogue.carried;
-  auto n = [](int64_t x) { return std::to_string(x); };
-  arguments.define(expand(conv_wgmma_cu::kLoad, {{"PIECES", n(c.in_channels / block_k(c))},
-                                                 {"BLOCK_K", n(block_k(c))},
-                                                 {"OUT_H", n(c.out_h.constant())},
-                                                 {"OUT_W", n(c.out_w.constant())},
-                                                 {"TAPS_W", n(c.kernel_w)},
-                                                 {"DILATION_H", n(c.dilation_h)},
-                                                 {"DILATION_W", n(c.dilation_w)},
-                                                 {"STEP_H", n(c.stride_h)},
-                                                 {"STEP_W", n(c.stride_w)},
-                                                 {"PAD_H", n(c.pad_h)},
-                                                 {"PAD_W", n(c.pad_w)}}));
+  arguments.define(load_window_text(walk, c.in_channels / block_k(c), block_k(c)));
   return wgmma_kernel(arguments, w, "conv_wgmma", node, epilogue, g, processors);
 }
 
@@ -108,6 +138,7 @@ Form cuda_conv_wgmma_form(const CudaSite& site) {
   const auto& c = site.problem<program::Convolution>();
   const int processors = site.gpu.multiprocessors;
   WgmmaSizes sizes{.m = typical_size(conv_pixels(c)), .n = c.out_channels, .k = conv_k(c), .processors = processors, .window = true};
+  sizes.share_of_a = window_share(sizes, typical_size(c.n), typical_size(c.in_h) * typical_size(c.in_w) * c.in_channels);
   sizes.sums = leaves_sums(site.node.body);
   Form form = make_form("conv_wgmma", site.gpu.is_hopper() ? conv_wgmma_refusal(c) : "the GPU has no wgmma",
                         wgmma_tiling(conv_implicit_product(c), sizes, [=, &c](const WgmmaTile& t) {

@@ -217,10 +217,19 @@ WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share 
   return t;
 }
 
-// Microseconds, from rates measured on an H200. size: bytes of an element, of the result, too. aligned: rows of both operands begin at
-// multiples of 32 bytes, L2's sectors. in_order: see GemmWgmma::neighbours. around: rows of the result begin anywhere.
-double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int size, int processors, bool aligned,
-                     bool in_order, bool around) {
+// What the time of a tile depends on besides the sizes. size: bytes of an element, of the result, too. aligned: rows of both operands begin
+// at multiples of 32 bytes, L2's sectors. streams: k is no operand's contiguous dimension. in_order: see GemmWgmma::neighbours. around:
+// rows of the result begin anywhere.
+struct Manner {
+  int size;
+  bool aligned, streams, in_order, around;
+};
+
+// Microseconds, from rates measured on an H200. n: columns of both right operands.
+double expected_time(const WgmmaTile& t, const WgmmaSizes& s, int64_t n, const Manner& how) {
+  const auto& [size, aligned, streams, in_order, around] = how;
+  const int64_t m = s.m, k = s.k, batch = s.batch;
+  const int processors = s.processors;
   // A microsecond and multiprocessor: multiply-adds, bytes to another block of a cluster, bytes from L2: fewer where parts of sums read
   // other memory than each other.
   constexpr double kProducts = 3.27e6, kExchange = 4e4, kFromL2 = 1.2e5;
@@ -230,7 +239,7 @@ double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_
   constexpr double kAround = 1.65;
   const double element = (in_order ? 4e-5 : 5e-5) * size * (around ? kAround : 1.0);  // to store one of a tile
   constexpr double kLaunch = 1.2, kSplit = 0.3, kMeet = 1.4, kSlice = 0.45, kGather = 5;
-  constexpr double kHandOver = 0.45, kShared = 0.99, kMeetCluster = 0.5;
+  constexpr double kHandOver = 0.45, kShared = 0.99, kSharedWindow = 1.08, kMeetCluster = 0.5;
   const double area = double(t.block_m) * t.block_n;
   const int64_t rows = ceil_div(m, t.block_m * t.share), clusters = rows * ceil_div(n, t.block_n * t.beside) * batch * t.slices;
   const int64_t at_a_time = clusters_at_a_time(t.cluster(), processors), waves = ceil_div(clusters, at_a_time);
@@ -243,19 +252,30 @@ double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_
                          : area > 128 * 128                    ? 1.045
                                                                : 1.07;
   const double copied = double(t.block_m) / t.beside + double(t.block_n) / t.share;
-  const double step = std::max({area * 64 / kProducts * smaller, copied * 128 / from_l2, kStep});
+  constexpr double kWindow = 5.7e4;  // bytes of a window that a multiprocessor copies in a microsecond
+  const double window = s.window ? t.block_m * 128 / kWindow : 0;
+  const double step = std::max({area * 64 / kProducts * smaller, copied * 128 / from_l2, window, kStep});
   // Rows (columns) of tiles beyond the first read B (A) from L2 mostly; idle multiprocessors leave memory idle too.
   constexpr double kAgain = 1.3;
-  const double again_a = n > t.block_n * t.beside ? kAgain : 1.0, again_b = rows > 1 ? kAgain : 1.0;
+  double again_a = n > t.block_n * t.beside ? kAgain : 1.0, again_b = rows > 1 ? kAgain : 1.0;
+  // Of few rows and columns and a long k both operands pass by, and each further tile of a row (column) takes a share of what the first
+  // did.
+  constexpr int64_t kFewElements = 1 << 17;
+  constexpr double kEachAgain = 0.45;
+  const bool passes = streams && !s.window && m * n <= kFewElements;
+  if (passes) {
+    again_a = 1 + kEachAgain * double(ceil_div(n, t.block_n * t.beside) - 1);
+    again_b = 1 + kEachAgain * double(rows - 1);
+  }
   const double used = double(clusters * t.cluster()) / double(waves * processors);
-  const double bytes = double(size) * double(batch) * (double(m * k) * again_a + double(n * k) * again_b + double(m * n));
-  const double narrow = t.block_n >= 96 ? 1.0 : t.block_n == 64 ? 0.88 : 0.7;  // few rows of B are asked for at a time
+  const double bytes = double(size) * double(batch) * (double(m * k) * s.share_of_a * again_a + double(n * k) * again_b + double(m * n));
+  const double narrow = t.block_n >= 96 || passes ? 1.0 : t.block_n == 64 ? 0.88 : 0.7;  // few rows of B are asked for at a time
   const double memory = bytes / kMemory / narrow / (0.6 + 0.4 * std::min(1.0, used));
   const double store = area * element / t.split * (t.consumers == 1 ? 1.3 : 1.0);
   // In turn: only the last tile's sums are stored while nothing multiplies; two wgmmas a step are taken over less smoothly.
   const double between = !t.alternate ? store : t.block_m > 64 ? kHandOver : kHandOver / 2;
   double time = kLaunch + store + std::max(double(waves) * (steps * step + between) - between, memory);
-  if (t.share * t.beside > 1) time = time * kShared + kMeetCluster;
+  if (t.share * t.beside > 1) time = time * (s.window ? kSharedWindow : kShared) + kMeetCluster;
   if (t.slices > 1)
     time += wgmma_adds_together(t) ? kGather + area / t.split * 8 / kFromL2
                                    : kMeet + kSlice * t.slices + area / t.split * 4 * t.slices / kFromL2;
@@ -273,6 +293,16 @@ void settle_wgmma_tile(WgmmaTile& t) {
   constexpr int kMostStages = 12;
   t.stages = std::min(kMostStages, (kSharedLimit - fixed) / stage);
 }
+
+namespace {
+
+// Clusters that share a tile's k: gradients of weights have few tiles and a long k, where any number fills the GPU better.
+std::vector<int> slices_of(const program::Gemm& g) {
+  if (matrix_a(g).k_contiguous() || matrix_b(g).k_contiguous()) return {2, 4, 8, 16};
+  return {2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 26, 28, 32};
+}
+
+}  // namespace
 
 std::vector<WgmmaTile> wgmma_tiles(const program::Gemm& g, bool window) {
   std::vector<WgmmaTile> tiles;
@@ -308,7 +338,7 @@ std::vector<WgmmaTile> wgmma_tiles(const program::Gemm& g, bool window) {
   for (size_t i = 0, count = tiles.size(); i < count; ++i) {
     WgmmaTile t = tiles[i];
     if (t.cluster() > 2 * t.split || t.alternate || t.block_n % 64 != 0 || (t.block_n > 128 && t.cluster() == 1)) continue;
-    for (int slices : {2, 4, 8, 16}) {
+    for (int slices : slices_of(g)) {
       t.slices = slices;
       tiles.push_back(t);
     }
@@ -339,12 +369,17 @@ std::vector<WgmmaTile> ranked_wgmma_tiles(const program::Gemm& g, const WgmmaSiz
   auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 2 * x.aligned()); };
   const bool aligned = aligned_rows(matrix_a(g)) && aligned_rows(matrix_b(g));
   const bool columns = matrix_b(g).k_contiguous() && moving_dims(g, g.b).empty(), eights = sym::known_multiple(g.n, kColumns);
+  const bool streams = !matrix_a(g).k_contiguous() && !matrix_b(g).k_contiguous();
   std::vector<std::pair<double, WgmmaTile>> timed;
   for (const WgmmaTile& t : wgmma_tiles(g, s.window))
     if (suits(g, s, t))
       timed.emplace_back(
-          expected_time(t, s.m, g.b2 ? 2 * s.n : s.n, s.k, s.batch, static_cast<int>(size_of(g.a.dtype)), s.processors, aligned,
-                        columns && (eights || (!s.window && s.n >= t.block_n)) && takes_neighbours(t, g.b2.has_value()), !eights),
+          expected_time(t, s, g.b2 ? 2 * s.n : s.n,
+                        {.size = static_cast<int>(size_of(g.a.dtype)),
+                         .aligned = aligned,
+                         .streams = streams,
+                         .in_order = columns && (eights || (!s.window && s.n >= t.block_n)) && takes_neighbours(t, g.b2.has_value()),
+                         .around = !eights}),
           t);
   std::stable_sort(timed.begin(), timed.end(), [](auto& x, auto& y) { return x.first < y.first; });
   std::vector<WgmmaTile> tiles;

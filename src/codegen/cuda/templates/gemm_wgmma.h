@@ -29,8 +29,9 @@ device::cuda::TensorMap in_order_of_lanes(device::cuda::TensorMap map, int begin
 struct WgmmaSizes {
   int64_t m, n, k, batch = 1;  // guesses where they are symbolic
   int processors = 132;
-  bool sums = false;    // of columns, see takes_sums()
-  bool window = false;  // A is read through a convolution's window, which blocks do not share
+  bool sums = false;      // of columns, see takes_sums()
+  bool window = false;    // A is read through a convolution's window, which blocks do not share
+  double share_of_a = 1;  // of its elements that memory holds: windows that overlap have some in common
 };
 // All tiles of a product that is not refused, those of them that make sense for these sizes, by a model of the time, and the fastest of
 // those.
