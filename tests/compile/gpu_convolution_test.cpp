@@ -10,6 +10,7 @@
 #include "jit/nvrtc.h"
 #include "toroid/device.h"
 #include "toroid/error.h"
+#include "toroid/grad.h"
 #include "toroid/nn.h"
 
 namespace toroid {
@@ -123,6 +124,66 @@ TEST(GpuConvolutions, ASmallNetworkOnAGpu) {
       EXPECT_LT(std::sqrt(difference / size), 1e-2) << "batch " << batch << ", call " << call;
       EXPECT_GT(size, 0);
     }
+  }
+}
+
+struct Gradients {
+  int64_t images, in, out, size, kernel, stride;
+};
+
+// Of a convolution's weights, all channels last: [out channel][tap][in channel].
+std::vector<Tensor> gradient_of_weights(const Gradients& g, const std::vector<Tensor>& in) {
+  const auto forward = [&] {
+    const Tensor y =
+        conv2d(permute(in[0], {0, 3, 1, 2}), permute(in[1], {0, 3, 1, 2}), {}, {g.stride, g.stride}, {g.kernel / 2, g.kernel / 2});
+    return std::vector{permute(y, {0, 2, 3, 1})};
+  };
+  return vjp(forward, std::vector{in[1]}, std::vector{in[2]}).second;
+}
+
+// Images, weights, and the gradient of the results.
+std::vector<Tensor> operands_of(const Gradients& g, DType dtype) {
+  const nn::Init init(1, dtype);
+  const int64_t out = (g.size - 1) / g.stride + 1;
+  return {init.normal({g.images, g.size, g.size, g.in}, 0, 1), init.normal({g.out, g.kernel, g.kernel, g.in}, 0, 1),
+          init.normal({g.images, out, out, g.out}, 0, 1)};
+}
+
+std::unique_ptr<graph::Graph> graph_of_gradient(const Gradients& g, const std::vector<Tensor>& in) {
+  return graph_of([&](auto& x) { return gradient_of_weights(g, x)[0]; }, in);
+}
+
+TEST(GpuConvolutions, GradientsOfWeightsReadOperandsWhereTheyLie) {
+  const auto names = [](const Gradients& g, DType dtype, const std::string& architecture) {
+    device::cuda::GpuInfo gpu;
+    gpu.architecture = architecture;
+    std::vector<std::string> out;
+    for (auto& k : front::kernels_for_gpu(graph_of_gradient(g, operands_of(g, dtype)), gpu)) out.push_back(k.name);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  const Gradients usual{2, 64, 128, 16, 3, 1}, strided{2, 64, 128, 16, 3, 2}, narrow{2, 24, 128, 16, 3, 1};
+  const Names brought{"conv_wgrad", "kernel_cast"};  // the second kernel brings the result into the order of the weights
+  EXPECT_EQ(names(usual, DType::BF16, "sm_90a"), brought);
+  EXPECT_EQ(names(strided, DType::F16, "sm_90a"), brought);
+  for (const Names& other : {names(narrow, DType::BF16, "sm_90a"), names(usual, DType::F32, "sm_90a"), names(usual, DType::BF16, "sm_80")})
+    EXPECT_EQ(std::count(other.begin(), other.end(), "conv_wgrad"), 0) << testing::PrintToString(other);
+}
+
+TEST(GpuConvolutions, GradientsOfWeightsOnAGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  for (const Gradients& g : {Gradients{3, 64, 64, 17, 3, 1}, Gradients{2, 128, 72, 16, 3, 2}, Gradients{9, 64, 256, 14, 1, 2},
+                             Gradients{5, 192, 64, 11, 5, 1}, Gradients{2, 24, 40, 13, 3, 1}, Gradients{16, 64, 64, 56, 3, 1}}) {
+    const std::vector<Tensor> in = operands_of(g, DType::BF16);
+    std::vector<Tensor> wide, there;
+    for (auto& t : in) wide.push_back(to(t, DType::F32)), there.push_back(t.to(Device::cuda()));
+    const std::vector<double> want = graph::interpret(*graph_of_gradient(g, wide), wide)[0].to_vector();
+    ModelOptions options;
+    options.device = Device::cuda();
+    const std::vector<double> got = front::compile_model(graph_of_gradient(g, in), options).run(there)[0].to(Device::cpu()).to_vector();
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < want.size(); ++i) difference += (got[i] - want[i]) * (got[i] - want[i]), size += want[i] * want[i];
+    EXPECT_LT(std::sqrt(difference / size), 4e-3) << g.in << " to " << g.out << " channels at " << g.size << ", stride " << g.stride;
   }
 }
 
