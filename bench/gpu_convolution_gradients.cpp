@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel_times.h"
+#include "resnet50_layers.h"
 #include "toroid/compile.h"
 #include "toroid/device_memory.h"
 #include "toroid/grad.h"
@@ -16,22 +17,11 @@ using namespace toroid;
 
 namespace {
 
-struct Layer {
-  int64_t in, out, size, kernel, stride;
-  int count;  // in a ResNet-50
-};
-
-const std::vector<Layer> kLayers = {
-    {3, 64, 224, 7, 2, 1},    {64, 64, 56, 1, 1, 1},   {64, 64, 56, 3, 1, 3},    {64, 256, 56, 1, 1, 4},   {256, 64, 56, 1, 1, 2},
-    {256, 128, 56, 1, 1, 1},  {128, 128, 56, 3, 2, 1}, {256, 512, 56, 1, 2, 1},  {128, 512, 28, 1, 1, 4},  {512, 128, 28, 1, 1, 3},
-    {128, 128, 28, 3, 1, 3},  {512, 256, 28, 1, 1, 1}, {256, 256, 28, 3, 2, 1},  {512, 1024, 28, 1, 2, 1}, {256, 1024, 14, 1, 1, 6},
-    {1024, 256, 14, 1, 1, 5}, {256, 256, 14, 3, 1, 5}, {1024, 512, 14, 1, 1, 1}, {512, 512, 14, 3, 2, 1},  {1024, 2048, 14, 1, 2, 1},
-    {512, 2048, 7, 1, 1, 3},  {2048, 512, 7, 1, 1, 2}, {512, 512, 7, 3, 1, 2},
-};
 constexpr int64_t kBatch = 128;
 
 // Microseconds of the gradients with respect to `by`. Tensors are [n, height, width, channels] in memory.
-double gradients_us(const Layer& l, Mode mode, const Tensor& x, const Tensor& weight, const Tensor& slope, const std::vector<Tensor>& by) {
+double gradients_us(const ResNetLayer& l, Mode mode, const Tensor& x, const Tensor& weight, const Tensor& slope,
+                    const std::vector<Tensor>& by) {
   const auto forward = [&] {
     const Tensor y =
         conv2d(permute(x, {0, 3, 1, 2}), permute(weight, {0, 3, 1, 2}), {}, {l.stride, l.stride}, {l.kernel / 2, l.kernel / 2});
@@ -47,7 +37,7 @@ double gradients_us(const Layer& l, Mode mode, const Tensor& x, const Tensor& we
 int main(int argc, char** argv) try {
   const Mode mode = argc > 1 && std::strcmp(argv[1], "tuned") == 0 ? Mode::MaxAutotune : Mode::ReduceOverhead;
   const nn::Init init(1, DType::BF16, Device::cuda());
-  for (const Layer& l : kLayers) {
+  for (const ResNetLayer& l : kResNet50Layers) {
     const int64_t out = (l.size - 1) / l.stride + 1;
     const Tensor x = init.normal({kBatch, l.size, l.size, l.in}, 0, 1), weight = init.normal({l.out, l.kernel, l.kernel, l.in}, 0, 1),
                  slope = init.normal({kBatch, out, out, l.out}, 0, 1);

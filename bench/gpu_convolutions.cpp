@@ -17,24 +17,12 @@
 #include "device/cuda/gpu.h"
 #include "extern/cudnn/cudnn.h"
 #include "jit/jit.h"
+#include "resnet50_layers.h"
 #include "toroid/device.h"
 
 using namespace toroid;
 
 namespace {
-
-struct Layer {
-  int64_t in, out, size, kernel, stride;
-  int count;  // in a ResNet-50
-};
-
-const std::vector<Layer> kLayers = {
-    {3, 64, 224, 7, 2, 1},    {64, 64, 56, 1, 1, 1},   {64, 64, 56, 3, 1, 3},    {64, 256, 56, 1, 1, 4},   {256, 64, 56, 1, 1, 2},
-    {256, 128, 56, 1, 1, 1},  {128, 128, 56, 3, 2, 1}, {256, 512, 56, 1, 2, 1},  {128, 512, 28, 1, 1, 4},  {512, 128, 28, 1, 1, 3},
-    {128, 128, 28, 3, 1, 3},  {512, 256, 28, 1, 1, 1}, {256, 256, 28, 3, 2, 1},  {512, 1024, 28, 1, 2, 1}, {256, 1024, 14, 1, 1, 6},
-    {1024, 256, 14, 1, 1, 5}, {256, 256, 14, 3, 1, 5}, {1024, 512, 14, 1, 1, 1}, {512, 512, 14, 3, 2, 1},  {1024, 2048, 14, 1, 2, 1},
-    {512, 2048, 7, 1, 1, 3},  {2048, 512, 7, 1, 1, 2}, {512, 512, 7, 3, 1, 2},
-};
 
 struct Options {
   DType dtype = DType::F16;
@@ -44,7 +32,7 @@ struct Options {
 enum Buffer { kInput, kWeight, kBias, kResult };
 
 // relu(convolution + bias) over channels-last memory; the first layer reads channels first.
-program::Node node_of(const Layer& l, int64_t batch, const Options& o) {
+program::Node node_of(const ResNetLayer& l, int64_t batch, const Options& o) {
   program::Convolution c;
   c.n = batch, c.in_channels = l.in, c.out_channels = l.out, c.in_h = c.in_w = l.size;
   c.kernel_h = c.kernel_w = l.kernel, c.stride_h = c.stride_w = l.stride, c.pad_h = c.pad_w = l.kernel / 2;
@@ -127,7 +115,7 @@ double time_us(device::cuda::Gpu& gpu, const std::function<void(size_t)>& launch
 }
 
 // Of the fastest of cuDNN's algorithms, and how many it has. channels: of the input, where that has more.
-std::pair<double, size_t> cudnn_us(device::cuda::Gpu& gpu, const Layer& l, int64_t batch, int64_t channels, const Options& options,
+std::pair<double, size_t> cudnn_us(device::cuda::Gpu& gpu, const ResNetLayer& l, int64_t batch, int64_t channels, const Options& options,
                                    const std::vector<std::shared_ptr<void>>& memory, size_t sets) {
   external::CudnnProblem p;
   p.dtype = options.dtype, p.tf32 = options.tf32, p.has_bias = p.relu = true;
@@ -203,7 +191,7 @@ int run(int64_t batch, const Options& options) {
   };
   std::vector<std::unique_ptr<Work>> work;
   std::vector<jit::CompileRequest> requests;
-  for (const Layer& l : kLayers) {
+  for (const ResNetLayer& l : kResNet50Layers) {
     auto w = std::make_unique<Work>();
     w->node = node_of(l, batch, options);
     const int64_t taps = l.kernel * l.kernel, out = (l.size - 1) / l.stride + 1;
@@ -218,8 +206,8 @@ int run(int64_t batch, const Options& options) {
   size_t next = 0;
   for (auto& w : work)
     for (auto& v : w->variants) v.cubin = artefacts[next++].object;
-  for (size_t i = 0; i < kLayers.size(); ++i) {
-    const Layer& l = kLayers[i];
+  for (size_t i = 0; i < kResNet50Layers.size(); ++i) {
+    const ResNetLayer& l = kResNet50Layers[i];
     Work& w = *work[i];
     constexpr size_t kSets = 4;
     std::vector<std::shared_ptr<void>> memory;
