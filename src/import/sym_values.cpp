@@ -205,7 +205,9 @@ SymValues::Ratio SymValues::ratio(const SymAst& ast) const {
   if (is({"IntTrueDiv", "FloatTrueDiv"})) {
     needs(2);
     Ratio a = ratio(ast.args[0]), b = ratio(ast.args[1]);
-    return {a.numerator * b.denominator, a.denominator * b.numerator};
+    Ratio out{a.numerator * b.denominator, a.denominator * b.numerator};
+    if (sym::known_lt(out.denominator, 0)) out = {-out.numerator, -out.denominator};  // a count down: arange(n, -n, -1)
+    return out;
   }
   if (is({"floor", "FloorToInt"})) {
     needs(1);

@@ -494,7 +494,7 @@ Expr floor_div(const Expr& a, const Expr& b) {
   return s.quotient + make_atom(Kind::FloorDiv, x, d, r);
 }
 
-Expr ceil_div(const Expr& a, const Expr& b) { return floor_div(a + b - 1, b); }
+Expr ceil_div(const Expr& a, const Expr& b) { return bounds(b).lo >= 0 ? floor_div(a + b - 1, b) : -floor_div(-a, b); }
 
 Expr mod(const Expr& a, const Expr& b) {
   TOROID_USER_CHECK(!(b.is_const() && b.constant() == 0), "division by zero in a size expression: {} % 0", to_string(a));

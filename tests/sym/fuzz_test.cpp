@@ -90,13 +90,17 @@ class Fuzzer {
         return {a.simplified * b.simplified, a.value * b.value};
       case 1:
         return {a.simplified - b.simplified, a.value - b.value};
-      case 2:
-        return {floor_div(a.simplified, by), floor(a.value, by)};
+      case 2: {  // by numbers of either sign
+        const int64_t d = random_() % 3 ? by : -by;
+        return random_() % 2 ? Written{floor_div(a.simplified, d), floor(a.value, d)}
+                             : Written{ceil_div(a.simplified, d), ceil(a.value, d)};
+      }
       case 3:
         return {mod(a.simplified, by), a.value - by * floor(a.value, by)};
-      case 4: {  // by what is at least 1
+      case 4: {  // by what is at least 1, or at most -1
         const Expr divisor = max(b.simplified, 1);
         const int64_t d = std::max<int64_t>(b.value, 1);
+        if (random_() % 4 == 0) return {ceil_div(a.simplified, -divisor), ceil(a.value, -d)};
         return random_() % 2 ? Written{floor_div(a.simplified, divisor), floor(a.value, d)}
                              : Written{mod(a.simplified, divisor), a.value - d * floor(a.value, d)};
       }
@@ -109,7 +113,8 @@ class Fuzzer {
     }
   }
   static constexpr size_t kAlike = 12;  // the first symbols: from 0 to 12
-  static int64_t floor(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+  static int64_t floor(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+  static int64_t ceil(int64_t a, int64_t b) { return a / b + (a % b != 0 && (a < 0) == (b < 0)); }
 
   std::mt19937_64 random_;
   std::vector<Expr> symbols_;

@@ -31,6 +31,9 @@ TEST(Simplifier, Divisions) {
   check(floor_div(floor_div(i, 2), 3), floor_div(i, 6));
   check(floor_div(6 * i + 4, 4), floor_div(3 * i + 2, 2));
   check(ceil_div(4 * s, 4), s);
+  check(ceil_div(-2 * s, -1), 2 * s);
+  check(ceil_div(-4 * s, -4), s);
+  check(ceil_div(7, -2), -3);
   check(floor_div(-7, 2), -4);
   EXPECT_THROW(floor_div(s, 0), UserError);
 }
