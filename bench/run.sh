@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the benchmarks: every program build/bench_* but the helper bench_serve, then the comparison with other runtimes where they are
-# installed. Usage: bench/run.sh [BUILD]. TOROID_PEERS names the folder that bench/peers/setup.sh made (default /opt/peers), TOROID_ROUNDS
+# Runs the benchmarks: every program build/bench_* but those that want a model, and those of GPUs where there is none, then the comparison
+# with other runtimes where they are installed. Usage: bench/run.sh [BUILD]. TOROID_PEERS names the folder that bench/peers/setup.sh made (default /opt/peers), TOROID_ROUNDS
 # the number of rounds.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,8 +8,16 @@ build=${1:-$here/../build}
 peers=${TOROID_PEERS:-/opt/peers}
 
 for program in "$build"/bench_*; do
-  [ -x "$program" ] && [ "$(basename "$program")" != bench_serve ] || continue
-  echo "== $(basename "$program")"
+  [ -x "$program" ] || continue
+  name=$(basename "$program")
+  case $name in
+    bench_serve | bench_model_start | bench_sessions | bench_gpu_package) continue ;;
+  esac
+  echo "== $name"
+  if [[ $name == bench_gpu_* && ! -e /dev/nvidiactl ]]; then
+    echo "left out: no NVIDIA GPU here"
+    continue
+  fi
   "$program"
 done
 
