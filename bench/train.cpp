@@ -1,7 +1,8 @@
 // Whole training steps (forward, loss, backward, AdamW) as one compiled function, and the parts that decide them: the programs of
 // gpu_train.py, which times PyTorch. One JSON line a row.
-//   bench_train [cpu|cuda] [kernels] [ROW...]     kernels: those of one step, too, by their time (GPU, CUPTI); rows: digits adamw head gpt2
-//   llama1b block norms resnet50 bert minilm layers4 layers64; on the CPU digits and minilm unless told
+//   bench_train [cpu|cuda] [kernels] [launches] [ROW...]
+// kernels: those of one step, too, by their time; launches: each, in order (GPU, CUPTI). Rows: digits adamw head gpt2 llama1b block norms
+// resnet50 bert minilm layers4 layers64; on the CPU digits and minilm unless told.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace {
 
 struct Setting {
   Device device;
-  bool kernels = false;
+  bool kernels = false, launches = false;
   int rounds = 12, warm = 4;
   double load_ms = 0;  // of work before what is measured, at least: clocks and recordings have settled then
 };
@@ -61,6 +62,15 @@ void print_kernels(const Step& step) {
     fmt::print("  {:>9.1f} us {:>4} x  {}\n", static_cast<double>(rows[i].second.ns) / 1e3, rows[i].second.calls, rows[i].first);
 }
 
+// What each launch of one call adds to its time, and when it begins.
+void print_launches(const Step& step) {
+  const std::vector<device::cuda::Activity> call = kernels_of(step);
+  const std::vector<int64_t> added = exec::added_ns(call);
+  for (size_t i = 0; i < call.size(); ++i)
+    fmt::print("  {:>9.1f} {:>7.1f} us  {}\n", static_cast<double>(call[i].start_ns - call[0].start_ns) / 1e3,
+               static_cast<double>(added[i]) / 1e3, call[i].name);
+}
+
 // The first call and the median of later ones, with the peak of the device's memory over all.
 void report(const Setting& s, const std::string& name, double work, const std::string& unit, const Step& step) {
   const double first = timed(s, [&] { step(); });
@@ -78,6 +88,7 @@ void report(const Setting& s, const std::string& name, double work, const std::s
              name, first / 1e3, median, ms.front(), unit, work / median * 1e3, static_cast<double>(memory.peak) / 1e9,
              static_cast<double>(memory.peak_reserved) / 1e9);
   if (s.kernels) print_kernels(step);
+  if (s.launches) print_launches(step);
   std::fflush(stdout);
 }
 
@@ -332,8 +343,8 @@ void norms(const Setting& s) {
 int main(int argc, char** argv) {
   const bool gpu = argc > 1 && std::string(argv[1]) == "cuda";
   std::vector<std::string> rows(argv + std::min(argc, 2), argv + argc);
-  const bool kernels = std::erase(rows, "kernels") > 0;
-  const Setting s{.device = gpu ? Device::cuda() : Device::cpu(), .kernels = kernels, .load_ms = gpu ? 1000.0 : 0.0};
+  const bool kernels = std::erase(rows, "kernels") > 0, launches = std::erase(rows, "launches") > 0;
+  const Setting s{.device = gpu ? Device::cuda() : Device::cpu(), .kernels = kernels, .launches = launches, .load_ms = gpu ? 1000.0 : 0.0};
   if (rows.empty())
     rows = gpu ? std::vector<std::string>{"digits", "adamw", "head", "gpt2", "llama1b", "resnet50", "bert"}
                : std::vector<std::string>{"digits", "minilm"};

@@ -95,7 +95,7 @@ BatchNorm::BatchNorm(const char* kind, int64_t fewest_dims, int64_t most_dims, i
       bias(init.constant({num_features}, 0)),
       running_mean(init.constant({num_features}, 0)),
       running_var(init.constant({num_features}, 1)),
-      num_batches_tracked(Tensor::full({}, 0, DType::I64)),
+      num_batches_tracked(Tensor::full({}, 0, DType::I64, init.device())),
       kind_(kind),
       fewest_dims_(fewest_dims),
       most_dims_(most_dims),

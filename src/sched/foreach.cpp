@@ -46,12 +46,28 @@ Buffers updated_inputs(const Program& p) {
   return out;
 }
 
-// Of one buffer to another of fewer bytes: a weight of f32 as bf16.
-bool narrows(const Program& p, const Node& n, const Access& a) {
-  if (!n.is_loop() || a.read.size() != 1 || a.written.size() != 1) return false;
-  auto bytes = [&](int b) { return size_of(p.buffers[static_cast<size_t>(b)].dtype); };
-  return bytes(*a.written.begin()) < bytes(*a.read.begin());
-}
+// Buffers that hold a weight in another form, as bf16 or transposed.
+class Forms {
+ public:
+  explicit Forms(const Program& p) : p_(p), updated_(updated_inputs(p)) {}
+  // Whether a node makes such forms: of an input that is updated, which it narrows, or of another form.
+  bool makes(const Node& n, const Access& a) {
+    if (!n.is_loop() || a.read.size() != 1) return false;
+    const int from = *a.read.begin();
+    const bool again = forms_.count(from) > 0;
+    const size_t most = bytes(from) - (again ? 0 : 1);
+    const bool narrow = std::all_of(a.written.begin(), a.written.end(), [&](int b) { return bytes(b) <= most; });
+    if (!narrow || (!again && updated_.count(from) == 0)) return false;
+    forms_.insert(a.written.begin(), a.written.end());
+    return true;
+  }
+
+ private:
+  size_t bytes(int b) const { return size_of(p_.buffers[static_cast<size_t>(b)].dtype); }
+  const Program& p_;
+  const Buffers updated_;
+  Buffers forms_;
+};
 
 // A node that others may join.
 struct Group {
@@ -65,10 +81,10 @@ Program join_updates(Program p, const target::Target& target) {
   std::vector<Node> nodes;
   std::vector<Access> accesses;
   std::map<std::string, Group> groups;  // by key, the latest
-  const Buffers updated = updated_inputs(p);
+  Forms forms(p);
   for (Node& n : p.nodes) {
     const Access access(n);
-    const bool joins = writes_an_input(p, access) || (narrows(p, n, access) && updated.count(*access.read.begin()) > 0);
+    const bool joins = forms.makes(n, access) || writes_an_input(p, access);
     const std::string key = joins ? target.foreach_key(n) : "";
     const auto known = key.empty() ? groups.end() : groups.find(key);
     if (known != groups.end()) {

@@ -138,6 +138,34 @@ TEST_P(GpuKernels, OfOptimizers) {
   }
 }
 
+// So it does where gradients lie in another order, a launch for each kind of order.
+TEST_P(GpuKernels, OfOptimizersWhoseGradientsLieAcross) {
+  const auto full = [](const std::vector<int64_t>& sizes) { return Tensor::full(sizes, 1, DType::F32); };
+  std::vector<Tensor> parameters, gradients;
+  for (int64_t n : {64, 128, 192}) {
+    parameters.push_back(full({n, 320})), gradients.push_back(full({320, n}));            // whole tiles
+    parameters.push_back(full({n + 8, 24})), gradients.push_back(full({24, n + 8}));      // vectors
+    parameters.push_back(full({n, 64, 3, 3})), gradients.push_back(full({64, 3, 3, n}));  // tiles over two dimensions
+    parameters.push_back(full({n, 64, 5, 5})), gradients.push_back(full({64, n, 5, 5}));
+  }
+  train::SGD optimizer(parameters, {.lr = 0.1});
+  const auto names = names_of(graph_of(
+      [&](auto& in) {
+        std::vector<Tensor> across;
+        for (auto& g : in) {
+          const std::vector<int64_t> s = g.sizes();
+          const bool convolution = s.size() == 4;
+          across.push_back(!convolution ? transpose(g, 0, 1) : s[2] == 5 ? transpose(g, 0, 1) : permute(g, {3, 0, 1, 2}));
+        }
+        optimizer.step(across);
+        return Tensor();
+      },
+      gradients));
+  if (!missing_.empty()) GTEST_SKIP() << missing_;
+  EXPECT_EQ(names.size(), 4u) << "whole tiles, parts of tiles, windows whose taps lie apart, and the number of the step";
+  EXPECT_EQ(std::count_if(names.begin(), names.end(), [](auto& n) { return n.ends_with("_foreach"); }), 3);
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, GpuKernels, testing::Values("sm_80", "sm_90a"));
 
 }  // namespace

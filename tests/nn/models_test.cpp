@@ -30,6 +30,28 @@ TEST(Models, TorchvisionNames) {
   EXPECT_TRUE(state.count("layer4.2.bn3.num_batches_tracked"));
 }
 
+// What lies elsewhere would be brought there, and back, in each call.
+TEST(Models, AllTensorsAreOnTheDeviceOfTheirInit) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  const Init init(1, DType::F32, Device::cuda());
+  std::vector<std::unique_ptr<Module>> all;
+  all.push_back(std::make_unique<ResNet>(ResNetConfig{.blocks = {1, 1}, .num_classes = 10, .base_width = 8}, init));
+  all.push_back(std::make_unique<BertForSequenceClassification>(
+      BertConfig{.vocab_size = 9, .hidden_size = 8, .num_hidden_layers = 1, .num_attention_heads = 2, .intermediate_size = 8}, 2, init));
+  GPT2Config gpt2 = GPT2Config::preset("gpt2");
+  gpt2.vocab_size = 9, gpt2.n_embd = 8, gpt2.n_layer = 1, gpt2.n_head = 2;
+  all.push_back(std::make_unique<GPT2LMHeadModel>(gpt2, init));
+  LlamaConfig llama;
+  llama.vocab_size = 9, llama.hidden_size = 8, llama.intermediate_size = 8, llama.num_hidden_layers = 1, llama.num_attention_heads = 2;
+  llama.num_key_value_heads = 1;
+  all.push_back(std::make_unique<LlamaForCausalLM>(llama, init));
+  all.push_back(std::make_unique<GroupNorm>(2, 4, 1e-5, init));
+  all.push_back(std::make_unique<Embedding>(9, 4, init));
+  for (auto& module : all)
+    for (const bool buffers : {false, true})
+      for (auto& [name, t] : buffers ? module->named_buffers() : module->named_parameters()) EXPECT_TRUE(t.device().is_cuda()) << name;
+}
+
 TEST(Models, SmallResNetRunsCompiled) {
   ResNet m({.blocks = {1, 1}, .num_classes = 10, .base_width = 8}, Init(1));
   Tensor x = Init(2).normal({2, 3, 32, 32}, 0, 1);

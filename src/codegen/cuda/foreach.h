@@ -10,7 +10,7 @@
 namespace toroid::codegen {
 
 // What equal loops have in common, as text: loops whose sizes are known, without reductions, whose points each touch their own element of
-// row-major memory. Empty for all others.
+// row-major memory, also by what lies in another order (a transpose). Empty for all others.
 std::string cuda_foreach_key(const program::Node& node);
 
 // Whether a kernel can take the memory of so many loops, given one of them.

@@ -555,7 +555,7 @@ void CudaWriter::tiles() {
     const auto bytes = static_cast<int>(size_of(p_.step(k).dtype));  // rows are padded: neighbours of a column lie in different banks
     e_.line(fmt::format("__shared__ {} t{}[{}][{}];", memory_type(p_.step(k).dtype), k, p_.tile, p_.tile + std::max(4 / bytes, 1)));
   }
-  decode(p_.space, "(idx)blockIdx.x");
+  decode(p_.space, block_);
   const StepEmitter::Values before = e_.values();
   open_points(p_.tile_vector, "a", "b");
   std::set<size_t> needed;  // by masks
