@@ -24,7 +24,7 @@ function(toroid_unity target)
     get_source_file_property(options "${source}" COMPILE_OPTIONS)  # its own, which its neighbours must not have
     # Where a library is missing, and where it is not; and the functions of toroid/ops.h, which bring all of eager with them when linked.
     # What test_planted compiles again, without its neighbours. What libtoroid_runtime takes of folders that it has nothing else of.
-    if(name MATCHES "/extern/(no_|onednn/)|^src/import/(json|zip|safetensors|tensor_record)\\.|^src/package/write\\.|^src/ops/(functions|derivative\\.|scalar_program|slopes|rows/attention_gradients)")
+    if(name MATCHES "/extern/(no_|onednn/)|^src/import/(json|zip|safetensors|tensor_record)\\.|^src/package/write\\.|^src/ops/(functions|derivative\\.|scalar_program|slopes|rows/(attention|convolution)_gradients)")
       set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
       continue()
     endif()

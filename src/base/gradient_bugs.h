@@ -62,8 +62,8 @@
   BUG(CumprodFirstZero, "rules/scan.cpp, cumprod_rule", "the first zero gets no gradient") \
   BUG(LogcumsumexpSign, "rules/scan.cpp, logcumsumexp_rule", "negative cotangents count as positive") \
   BUG(ProductTransposed, "rules/product.cpp, product_rule", "a factor is not transposed") \
-  BUG(ConvolutionStride, "rules/product.cpp, weight_gradient", "stride and dilation are not exchanged") \
-  BUG(ConvolutionGroups, "rules/product.cpp, channels_first", "images and groups are exchanged") \
+  BUG(ConvolutionStride, "ops/rows/convolution_gradients.cpp, weight_gradient", "stride and dilation are not exchanged") \
+  BUG(ConvolutionGroups, "ops/rows/convolution_gradients.cpp, channels_first", "images and groups are exchanged") \
   BUG(ConvolutionBias, "rules/product.cpp, convolution_rule", "the bias gets the gradient of one image") \
   BUG(ConvolutionRest, "rules/product.cpp, left_over", "input behind the last window is forgotten") \
   BUG(ConjugateMissing, "rules/complex.cpp, complex_pointwise_rule", "a factor is not conjugated") \

@@ -1,13 +1,36 @@
-// Convolutions: templates, products of their windows, or loops where neither fits.
+// Convolutions, and the gradients of their weights: templates, products of their windows, or loops where neither fits.
+#include "lower/convolution.h"
+
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/mutants.h"
-#include "lower/template_node.h"
 
 namespace toroid::lower {
 
 using loop::BodyBuilder;
+
+std::vector<Expr> channels_last(const std::vector<Expr>& sizes) {
+  Expr c = sizes[1], h = sizes[2], w = sizes[3];
+  return {h * w * c, 1, w * c, c};
+}
+
+std::vector<Expr> images_last(const std::vector<Expr>& sizes) {
+  Expr n = sizes[0], h = sizes[2], w = sizes[3];
+  return {1, h * w * n, w * n, n};
+}
+
+Place realize_as(Lowering& l, const graph::Value* v, const std::vector<Expr>& want) {
+  Place p = l.strided(v);
+  bool fits = p.offset == Expr(0);
+  for (size_t d = 0; d < 4; ++d) fits = fits && (v->type.sizes[d] == Expr(1) || p.strides[d] == want[d]);
+  if (fits) return {p.buffer, 0, want};
+  Lazy from = l.value(v);
+  Place copy = l.allocate(v->name, v->type);
+  copy.strides = want;
+  l.fill(copy, from.dtype, from.sizes, from.at, v);
+  return copy;
+}
 
 namespace {
 
@@ -66,44 +89,24 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
   l.define(n.results[0], l.at_place(type, out));
 }
 
-std::vector<Expr> channels_last(const std::vector<Expr>& sizes) {
-  Expr c = sizes[1], h = sizes[2], w = sizes[3];
-  return {h * w * c, 1, w * c, c};
-}
-
-// [channel][row][column][image]
-std::vector<Expr> images_last(const std::vector<Expr>& sizes) {
-  Expr n = sizes[0], h = sizes[2], w = sizes[3];
-  return {1, h * w * n, w * n, n};
-}
-
-// The value, of four dimensions, in memory with these strides.
-Place realize_as(Lowering& l, const graph::Value* v, const std::vector<Expr>& want) {
-  Place p = l.strided(v);
-  bool fits = p.offset == Expr(0);
-  for (size_t d = 0; d < 4; ++d) fits = fits && (v->type.sizes[d] == Expr(1) || p.strides[d] == want[d]);
-  if (fits) return {p.buffer, 0, want};
-  Lazy from = l.value(v);
-  Place copy = l.allocate(v->name, v->type);
-  copy.strides = want;
-  l.fill(copy, from.dtype, from.sizes, from.at, v);
-  return copy;
-}
-
 // As [image][row][column][channel].
 Place realize_channels_last(Lowering& l, const graph::Value* v) { return realize_as(l, v, channels_last(v->type.sizes)); }
 
-// Adds the bias of a convolution to the accumulator, by the variable of the node's domain that is the channel.
-void add_bias(Lowering& l, const graph::Node& n, program::Node& node, size_t channel) {
-  const auto* bias = std::get_if<graph::Value*>(&n.args[2]);
+// Adds the bias of a convolution, which may be null, to the accumulator, by the variable of the node's domain that is the channel.
+void add_bias(Lowering& l, const graph::Value* bias, program::Node& node, size_t channel) {
   if (!bias) return;
   const loop::Statement store = node.body.steps.back();
   node.body.steps.clear();
   BodyBuilder b(node.body);
   const loop::Var& var = node.domain.vars[channel];
   const S product = b.accumulator(DType::F32);
-  const S sum = product + cast(l.value(*bias).at(b, {var.extent() == Expr(1) ? Expr(0) : var.symbol}), DType::F32);
+  const S sum = product + cast(l.value(bias).at(b, {var.extent() == Expr(1) ? Expr(0) : var.symbol}), DType::F32);
   b.store(store.buffer, store.dtype, store.index, sum);
+}
+
+const graph::Value* bias_of(const graph::Node& n) {
+  const auto* bias = std::get_if<graph::Value*>(&n.args[2]);
+  return bias ? *bias : nullptr;
 }
 
 // Whether windows are larger than results, as where the gradient of weights is a convolution by a gradient, whose images are channels, and
@@ -203,7 +206,7 @@ bool convolution_product(Lowering& l, const graph::Node& n, const program::Convo
   node.problem = g;
   const std::vector<Expr> points = {g.m, g.n};
   store_accumulator(l, node, points, {out.buffer, 0, dense_strides(points)}, g.accumulate, type.dtype);
-  add_bias(l, n, node, 1);
+  add_bias(l, bias_of(n), node, 1);
   l.append(std::move(node), n.results[0]);
   define_template_result(l, n, out);
   return true;
@@ -251,22 +254,10 @@ bool whole_window_product(Lowering& l, const graph::Node& n, const program::Conv
   node.problem = g;
   const std::vector<Expr> points = {g.m, g.n};
   store_accumulator(l, node, points, {out.buffer, 0, dense_strides(points)}, g.accumulate, type.dtype);
-  add_bias(l, n, node, 1);
+  add_bias(l, bias_of(n), node, 1);
   l.append(std::move(node), n.results[0]);
   define_template_result(l, n, out);
   return true;
-}
-
-void append_convolution(Lowering& l, const graph::Node& n, const program::Convolution& c) {
-  const TensorType& type = n.results[0]->type;
-  program::Node node;
-  node.problem = c;
-  Place out = l.allocate(n.results[0]->name, type);
-  out.strides = channels_last(type.sizes);
-  store_accumulator(l, node, type.sizes, out, DType::F32, type.dtype);
-  add_bias(l, n, node, 1);
-  l.append(std::move(node), n.results[0]);
-  define_template_result(l, n, out);
 }
 
 // The gradient of weights, whose images are channels, from channels-last memory of both operands. False where no template takes that.
@@ -279,31 +270,30 @@ bool weight_gradient_where_it_lies(Lowering& l, const graph::Node& n, program::C
   if (!l.takes(c)) return false;
   c.input = operand_of(realize_as(l, input, images), input->type.dtype);
   c.weight = operand_of(realize_as(l, weight, results), weight->type.dtype);
-  append_convolution(l, n, c);
+  define_template_result(l, n, append_convolution(l, n, c, bias_of(n), n.results[0]->type.dtype));
   return true;
 }
 
-// The problem, but for its operands; nothing where no template has it.
-std::optional<program::Convolution> read_convolution(Lowering& l, const graph::Node& n, const ops::TypeReader& r) {
-  const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
-  const TensorType& type = n.results[0]->type;
+// The problem, but for its operands; nothing where no template has it. y: [n, results, height, width].
+std::optional<program::Convolution> read_convolution(Lowering& l, const ops::TypeReader& r, const TensorType& x,
+                                                     const std::vector<Expr>& weight, const std::vector<Expr>& y) {
   auto stride = r.integers("stride"), pad = r.integers("padding"), dilation = r.integers("dilation");
-  bool fits = type.sizes.size() == 4 && input->type.sizes.size() == 4 && stride.size() == 2 && pad.size() == 2 && dilation.size() == 2 &&
-              constant(input->type.sizes[1]) && l.options().templates();
-  for (auto& s : weight->type.sizes) fits = fits && constant(s) && *constant(s) > 0;
-  for (auto& s : type.sizes) fits = fits && constant(s) != 0;
+  bool fits = y.size() == 4 && x.sizes.size() == 4 && stride.size() == 2 && pad.size() == 2 && dilation.size() == 2 &&
+              constant(x.sizes[1]) && l.options().templates();
+  for (auto& s : weight) fits = fits && constant(s) && *constant(s) > 0;
+  for (auto& s : y) fits = fits && constant(s) != 0;
   if (!fits) return std::nullopt;
   program::Convolution c;
-  c.n = type.sizes[0];
+  c.n = y[0];
   c.groups = r.integer("groups");
-  c.in_channels = *constant(input->type.sizes[1]);
-  c.out_channels = *constant(weight->type.sizes[0]);
-  c.in_h = input->type.sizes[2];
-  c.in_w = input->type.sizes[3];
-  c.out_h = type.sizes[2];
-  c.out_w = type.sizes[3];
-  c.kernel_h = *constant(weight->type.sizes[2]);
-  c.kernel_w = *constant(weight->type.sizes[3]);
+  c.in_channels = *constant(x.sizes[1]);
+  c.out_channels = *constant(weight[0]);
+  c.in_h = x.sizes[2];
+  c.in_w = x.sizes[3];
+  c.out_h = y[2];
+  c.out_w = y[3];
+  c.kernel_h = *constant(weight[2]);
+  c.kernel_w = *constant(weight[3]);
   c.stride_h = stride[0];
   c.stride_w = stride[1];
   c.pad_h = pad[0];
@@ -315,6 +305,32 @@ std::optional<program::Convolution> read_convolution(Lowering& l, const graph::N
 
 }  // namespace
 
+Place append_convolution(Lowering& l, const graph::Node& n, const program::Convolution& c, const graph::Value* bias, DType dtype) {
+  const std::vector<Expr> sizes = program::points(c);
+  program::Node node;
+  node.problem = c;
+  Place out = l.allocate(n.results[0]->name, {dtype, sizes, {}});
+  out.strides = channels_last(sizes);
+  store_accumulator(l, node, sizes, out, c.accumulate, dtype);
+  add_bias(l, bias, node, 1);
+  l.append(std::move(node), n.results[0]);
+  return out;
+}
+
+std::optional<program::Convolution> gradient_of_weights(const program::Convolution& f, DType dtype) {
+  const auto images = constant(f.n), rows = constant(f.out_h), columns = constant(f.out_w);
+  if (!images || !rows || !columns) return std::nullopt;
+  program::Convolution c = f;
+  c.n = f.in_channels, c.in_channels = *images;
+  c.kernel_h = *rows, c.kernel_w = *columns;
+  c.out_h = f.kernel_h, c.out_w = f.kernel_w;
+  std::swap(c.stride_h, c.dilation_h);
+  std::swap(c.stride_w, c.dilation_w);
+  c.input = {-1, dtype, 0, images_last({c.n, c.in_channels, f.in_h, f.in_w})};
+  c.weight = {-1, dtype, 0, images_last({c.out_channels, c.in_channels, f.out_h, f.out_w})};
+  return c;
+}
+
 void lower_convolution(Lowering& l, const graph::Node& n) {
   auto types = graph::type_args(n);
   ops::TypeReader r(*n.op, types);
@@ -322,7 +338,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   const TensorType& type = n.results[0]->type;
   const bool fits =
       !r.flag("transposed") && template_dtype(type.dtype) && input->type.dtype == type.dtype && weight->type.dtype == type.dtype;
-  std::optional<program::Convolution> problem = fits ? read_convolution(l, n, r) : std::nullopt;
+  std::optional<program::Convolution> problem = fits ? read_convolution(l, r, input->type, weight->type.sizes, type.sizes) : std::nullopt;
   if (!problem) return convolution_loop(l, n, r);
   program::Convolution& c = *problem;
   c.tf32 = rounds_to_tf32(l, type.dtype);
@@ -331,6 +347,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   c.weight = operand_of(w, weight->type.dtype);
   bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
   auto taken = [&] { return l.takes(c, constant_weight); };
+  if (lower_packed_pixels(l, n, c, constant_weight)) return;
   c.input = operand_of(l.strided(input), input->type.dtype);
   if (c.in_channels > 4 || !taken()) {  // all but first layers work on channels-last memory
     c.input.strides = channels_last(input->type.sizes);
@@ -348,7 +365,31 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
     c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
     if (!as_is) c.weight = operand_of(realize_channels_last(l, weight), weight->type.dtype);
   }
-  append_convolution(l, n, c);
+  define_template_result(l, n, append_convolution(l, n, c, bias_of(n), type.dtype));
+}
+
+void lower_weight_gradient(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader r(*n.op, types);
+  const graph::Value *input = std::get<graph::Value*>(n.args[0]), *slope = std::get<graph::Value*>(n.args[2]);
+  const TensorType& type = n.results[0]->type;
+  const bool fits = is_half(type.dtype) && input->type.dtype == type.dtype && slope->type.dtype == type.dtype;
+  const auto f = fits ? read_convolution(l, r, input->type, type.sizes, slope->type.sizes) : std::nullopt;
+  const bool pixels = f && f->kernel_h == 1 && f->kernel_w == 1;  // a product
+  if (!f || pixels || f->groups != 1) return l.lower_composite(n);
+  if (lower_packed_pixels_gradient(l, n, *f)) return;
+  auto c = gradient_of_weights(*f, type.dtype);
+  if (!c || !l.takes(*c)) return l.lower_composite(n);
+  const auto operand = [&](const graph::Value* v) {  // whose images are channels
+    program::Operand o = operand_of(realize_as(l, v, channels_last(v->type.sizes)), type.dtype);
+    std::swap(o.strides[0], o.strides[1]);
+    return o;
+  };
+  c->input = operand(input);
+  c->weight = operand(slope);
+  Place made = append_convolution(l, n, *c, nullptr, type.dtype);
+  std::swap(made.strides[0], made.strides[1]);
+  define_template_result(l, n, made);
 }
 
 // Whole numbers of 8 bits: a template where the target has one, else what the operation is made of.
@@ -357,7 +398,7 @@ void lower_whole_convolution(Lowering& l, const graph::Node& n) {
   ops::TypeReader r(*n.op, types);
   const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
   const TensorType& type = n.results[0]->type;
-  std::optional<program::Convolution> problem = read_convolution(l, n, r);
+  std::optional<program::Convolution> problem = read_convolution(l, r, input->type, weight->type.sizes, type.sizes);
   if (!problem) return l.lower_composite(n);
   program::Convolution& c = *problem;
   c.accumulate = type.dtype;
@@ -368,13 +409,7 @@ void lower_whole_convolution(Lowering& l, const graph::Node& n) {
   const bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
   if (!l.takes(c, constant_weight)) return l.lower_composite(n);
   c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
-  program::Node node;
-  node.problem = c;
-  Place out = l.allocate(n.results[0]->name, type);
-  out.strides = channels_last(type.sizes);
-  store_accumulator(l, node, type.sizes, out, c.accumulate, type.dtype);
-  l.append(std::move(node), n.results[0]);
-  define_template_result(l, n, out);
+  define_template_result(l, n, append_convolution(l, n, c, nullptr, type.dtype));
 }
 
 }  // namespace toroid::lower

@@ -249,6 +249,25 @@ void lower_cat(Lowering& l, const graph::Node& n) {
   l.define(n.results[0], l.at_place(type, p));
 }
 
+void lower_interleave(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  const ops::TypeReader reader(*n.op, types);
+  const TensorType& type = n.results[0]->type;
+  const auto& parts = std::get<std::vector<graph::Value*>>(n.args[0]);
+  const int64_t rows = reader.integer("rows"), columns = reader.integer("columns");
+  const Place whole = l.allocate_like(n.results[0], l.value(parts[0]));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Lazy part = l.value(parts[i]);
+    const auto at = static_cast<int64_t>(i);
+    Place pixels = whole;
+    pixels.offset = Expr(at / columns) * whole.strides[2] + Expr(at % columns) * whole.strides[3];
+    pixels.strides[2] = Expr(rows) * whole.strides[2];
+    pixels.strides[3] = Expr(columns) * whole.strides[3];
+    l.fill(pixels, type.dtype, part.sizes, part.at, n.results[0]);
+  }
+  l.define(n.results[0], l.at_place(type, whole));
+}
+
 void lower_pad(Lowering& l, const graph::Node& n) {
   const graph::Value* source = operand(n, "self");
   auto types = std::make_shared<std::vector<Arg<const TensorType*>>>(graph::type_args(n));

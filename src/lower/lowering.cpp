@@ -208,6 +208,11 @@ void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& si
   append(std::move(node), origin);
 }
 
+int Lowering::shared_buffer(const graph::Value* of, const std::string& what, const std::function<int()>& make) {
+  const auto known = shared_buffers_.find({of, what});
+  return known != shared_buffers_.end() ? known->second : shared_buffers_[{of, what}] = make();
+}
+
 bool Lowering::divides(const Lazy& lazy) {
   loop::Body body;
   BodyBuilder b(body);

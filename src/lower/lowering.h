@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <type_traits>
 #include <unordered_map>
@@ -99,6 +100,8 @@ class Lowering {
   Place allocate_reduced(const graph::Value* v, const Lazy& input, const std::vector<bool>& reduced);
   // A new dense buffer for a result.
   Place allocate(const std::string& name, const TensorType& type);
+  // A buffer that several nodes read, which `make` gives when it is first asked for. what: which it is of those made of the value.
+  int shared_buffer(const graph::Value* of, const std::string& what, const std::function<int()>& make);
   // A new loop variable; the constant 0 for an extent of 1.
   Expr fresh_var(const Expr& extent, bool reduction);
   Expr fresh_symbol(const Expr& extent, bool reduction);
@@ -173,6 +176,7 @@ class Lowering {
   std::unordered_map<const graph::Value*, int> uses_, last_use_;            // number of readers; position of the last one
   std::unordered_map<const graph::Value*, const graph::Value*> stand_ins_;  // inputs of the parts of composites: what they stand for
   std::unordered_set<const graph::Node*> inplace_;
+  std::map<std::pair<const graph::Value*, std::string>, int> shared_buffers_;
   int position_ = 0;                                  // of the node that is being lowered
   std::vector<std::unique_ptr<graph::Graph>> parts_;  // of composites: own the values that values_ names
   int vars_ = 0;

@@ -10,6 +10,7 @@ void lower_matmul(Lowering& l, const graph::Node& n);
 void lower_whole_matmul(Lowering& l, const graph::Node& n);
 void lower_convolution(Lowering& l, const graph::Node& n);
 void lower_whole_convolution(Lowering& l, const graph::Node& n);
+void lower_weight_gradient(Lowering& l, const graph::Node& n);
 void lower_attention(Lowering& l, const graph::Node& n);
 void lower_attention_backward(Lowering& l, const graph::Node& n);
 void lower_index(Lowering& l, const graph::Node& n);
@@ -17,6 +18,7 @@ void lower_check_index(Lowering& l, const graph::Node& n);
 void lower_check_values(Lowering& l, const graph::Node& n);
 void lower_gather(Lowering& l, const graph::Node& n);
 void lower_cat(Lowering& l, const graph::Node& n);
+void lower_interleave(Lowering& l, const graph::Node& n);
 void lower_index_put(Lowering& l, const graph::Node& n);
 void lower_scatter(Lowering& l, const graph::Node& n);
 void lower_view_scatter(Lowering& l, const graph::Node& n);
@@ -36,6 +38,7 @@ Rule find_rule(const std::string& name) {
       {"_int_mm", lower_whole_matmul},
       {"convolution", lower_convolution},
       {"_int_convolution", lower_whole_convolution},
+      {"prims.convolution_weight_gradient", lower_weight_gradient},
       {"scaled_dot_product_attention", lower_attention},
       {"_scaled_dot_product_flash_attention_for_cpu", lower_attention},
       {"_scaled_dot_product_flash_attention_for_cpu_backward", lower_attention_backward},
@@ -44,6 +47,7 @@ Rule find_rule(const std::string& name) {
       {"_check_values", lower_check_values},
       {"gather", lower_gather},
       {"cat", lower_cat},
+      {"prims.interleave", lower_interleave},
       {"constant_pad_nd", lower_pad},
       {"index_put", lower_index_put},
       {"scatter.src", lower_scatter},

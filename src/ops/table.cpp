@@ -225,6 +225,7 @@ const Table& table() {
     add_matmul_rows(t);
     add_attention_rows(t);
     add_convolution_rows(t);
+    add_convolution_gradient_rows(t);
     add_pool_rows(t);
     add_norm_rows(t);
     add_resample_rows(t);

@@ -49,6 +49,7 @@ void add_index_rows(Table& t);
 void add_matmul_rows(Table& t);
 void add_attention_rows(Table& t);
 void add_convolution_rows(Table& t);
+void add_convolution_gradient_rows(Table& t);
 void add_pool_rows(Table& t);
 void add_norm_rows(Table& t);
 void add_resample_rows(Table& t);

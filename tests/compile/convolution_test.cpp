@@ -169,6 +169,22 @@ TEST(Convolutions, AddNoGuards) {
   EXPECT_EQ(after->guards.size(), p.graph->guards.size()) << graph::to_string(*after);
 }
 
+// However the phases of a transposed convolution lie, they are the same by themselves.
+TEST(Convolutions, PhasesByThemselves) {
+  std::mt19937 random(11);
+  int apart = 0;
+  for (int i = 0; i < 400; ++i) {
+    Case c = random_case(random, 2, true);
+    if (c.groups != 1) continue;
+    const Program p({c}, DType::F32, i % 2 == 0);
+    const auto after = graph::plain_convolutions_saving(*p.graph, 0);
+    if (!after) continue;
+    apart += std::any_of(after->nodes.begin(), after->nodes.end(), [](auto& n) { return n->op->name == "prims.interleave"; });
+    expect_close(graph::interpret(*after, p.inputs), graph::interpret(*p.graph, p.inputs), 1e-5);
+  }
+  EXPECT_GT(apart, 15);
+}
+
 // Kernels that pack the weights themselves, but for single pixels, and for windows that are larger than the result.
 TEST(Convolutions, TemplatesOfCpusTakeWeightsAsInputs) {
   if (device::host().isa == device::Isa::Scalar) GTEST_SKIP() << "no templates without vectors";

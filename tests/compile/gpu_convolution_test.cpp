@@ -187,5 +187,67 @@ TEST(GpuConvolutions, GradientsOfWeightsOnAGpu) {
   }
 }
 
+// A convolution, and its gradients: of weights, and of images where there is a third.
+std::unique_ptr<graph::Graph> graph_of_all(const Gradients& g, const std::vector<Tensor>& in, bool images) {
+  return graph_of(
+      [&](auto& x) {
+        const auto forward = [&] {
+          return std::vector{
+              conv2d(permute(x[0], {0, 3, 1, 2}), permute(x[1], {0, 3, 1, 2}), {}, {g.stride, g.stride}, {g.kernel / 2, g.kernel / 2})};
+        };
+        const auto [results, gradients] =
+            vjp(forward, images ? std::vector{x[1], x[0]} : std::vector{x[1]}, std::vector{permute(x[2], {0, 3, 1, 2})});
+        std::vector<Tensor> flat{flatten(results[0])};
+        for (auto& t : gradients) flat.push_back(flatten(t));
+        return cat(flat, 0);
+      },
+      in);
+}
+
+// First layers pack pixels once, for the convolution and the gradient of its weights; each phase of an image's gradient is a product.
+TEST(GpuConvolutions, OfFewChannelsAndOfPhases) {
+  const Gradients first{16, 3, 64, 224, 7, 2}, strided{24, 128, 128, 56, 3, 2}, small{1, 3, 64, 224, 7, 2};
+  const auto names = [](const Gradients& g, bool images) {
+    device::cuda::GpuInfo gpu;
+    std::vector<std::string> out;
+    for (auto& k : front::kernels_for_gpu(graph_of_all(g, operands_of(g, DType::BF16), images), gpu)) {
+      out.push_back(k.name);
+      try {
+        jit::nvrtc_check(k.source, gpu.architecture, k.name);
+      } catch (const EnvironmentError&) {  // there is no NVRTC
+      }
+    }
+    return out;
+  };
+  const auto count_of = [](const std::vector<std::string>& list, const std::string& start) {
+    return std::count_if(list.begin(), list.end(), [&](auto& n) { return n.starts_with(start); });
+  };
+  const auto packed = names(first, false), phases = names(strided, true), one = names(small, false);
+  EXPECT_EQ(count_of(packed, "conv_wgmma"), 1) << testing::PrintToString(packed);
+  EXPECT_EQ(count_of(packed, "conv_wgrad"), 1) << testing::PrintToString(packed);
+  EXPECT_EQ(count_of(packed, "fused"), 2) << "pixels, once, and weights: " << testing::PrintToString(packed);
+  EXPECT_EQ(count_of(one, "conv_wgrad"), 0) << testing::PrintToString(one);
+  EXPECT_EQ(count_of(phases, "conv_wgmma") + count_of(phases, "gemm_wgmma"), 5) << testing::PrintToString(phases);
+}
+
+TEST(GpuConvolutions, OfFewChannelsAndOfPhasesOnAGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  for (auto& [g, images] : {std::pair{Gradients{4, 3, 64, 224, 7, 2}, false},
+                            {Gradients{12, 3, 40, 227, 11, 4}, false},
+                            {Gradients{24, 128, 128, 56, 3, 2}, true},
+                            {Gradients{24, 128, 128, 55, 3, 2}, true}}) {
+    const std::vector<Tensor> in = operands_of(g, DType::BF16);
+    std::vector<Tensor> wide, there;
+    for (auto& t : in) wide.push_back(to(t, DType::F32)), there.push_back(t.to(Device::cuda()));
+    const std::vector<double> want = graph::interpret(*graph_of_all(g, wide, images), wide)[0].to_vector();
+    ModelOptions options;
+    options.device = Device::cuda();
+    const std::vector<double> got = front::compile_model(graph_of_all(g, in, images), options).run(there)[0].to(Device::cpu()).to_vector();
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < want.size(); ++i) difference += (got[i] - want[i]) * (got[i] - want[i]), size += want[i] * want[i];
+    EXPECT_LT(std::sqrt(difference / size), 4e-3) << g.in << " to " << g.out << " channels at " << g.size << ", stride " << g.stride;
+  }
+}
+
 }  // namespace
 }  // namespace toroid

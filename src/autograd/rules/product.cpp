@@ -31,37 +31,12 @@ Sizes left_over(const GradientCall& c, const Tensor& input, const Tensor& weight
   return out;
 }
 
-// The channels of each group beside the images: [n, groups * c, ...] as [c, groups * n, ...].
-Tensor channels_first(const Tensor& t, const Expr& groups) {
-  Sizes split = sizes_of(t), joined;
-  const Expr n = split[0], channels = sym::floor_div(split[1], groups);
-  split.insert(split.begin() + 1, groups);
-  split[2] = channels;
-  std::vector<int64_t> order{2, 1, 0};
-  if (planted(GradientBug::ConvolutionGroups)) std::swap(order[1], order[2]);
-  for (size_t d = 3; d < split.size(); ++d) order.push_back(static_cast<int64_t>(d));
-  joined = {channels, groups * n};
-  joined.insert(joined.end(), split.begin() + 3, split.end());
-  return ops::call1("reshape", {permute(view(t, split), order), joined});
-}
-
 struct Window {
   Sizes stride, padding, dilation;
 };
 
-// A convolution of the larger operand by the smaller one, with strides and dilations exchanged: how each weight met the input.
-Tensor weight_gradient(const Expr& groups, const Window& by, const Tensor& large, const Tensor& small, const Tensor& weight) {
-  std::vector<int64_t> order{1, 0};
-  for (int64_t d = 2; d < small.dim(); ++d) order.push_back(d);
-  const Sizes none(by.stride.size(), Expr(0));
-  const bool exchanged = !planted(GradientBug::ConvolutionStride);
-  Tensor w =
-      ops::call1("convolution", {channels_first(large, groups), permute(small, order), Arg<Tensor>(), exchanged ? by.dilation : by.stride,
-                                 by.padding, exchanged ? by.stride : by.dilation, false, none, groups});
-  w = permute(w, order);
-  for (int64_t d = 2; d < w.dim(); ++d)
-    if (const Expr size = size_at(weight, d); !(size_at(w, d) == size)) w = slice(w, d, 0, size);
-  return w;
+Tensor weight_gradient(const Expr& groups, const Window& by, const Tensor& x, const Tensor& g, const Tensor& weight) {
+  return ops::call1("prims.convolution_weight_gradient", {x, sizes_of(weight), g, by.stride, by.padding, by.dilation, groups});
 }
 
 // Whether the windows are single pixels, some of which are left out: it is the convolution of those that are not.
@@ -96,28 +71,6 @@ void set_gradients_of_taken_pixels(GradientCall& c, const Window& by, const Tens
   }
 }
 
-// Of few channels, whose windows as a matrix take less than a convolution over all pixels for each weight. [channels * taps, results].
-bool has_narrow_windows(const GradientCall& c, const Tensor& x, const Tensor& weight) {
-  constexpr int64_t kFewChannels = 4;
-  const auto channels = size_at(x, 1).maybe_constant();
-  return is_half(x.dtype()) && x.dim() == 4 && c.expr("groups") == Expr(1) && channels && *channels <= kFewChannels &&
-         !(size_at(weight, 3) == Expr(1));
-}
-
-Tensor weight_gradient_by_windows(const Window& by, Tensor x, const Tensor& g, const Tensor& weight) {
-  for (size_t d = 0; d < 2; ++d) {
-    const auto dim = static_cast<int64_t>(d) + 2;
-    const Expr span = by.dilation[d] * (size_at(weight, dim) - Expr(1)) + Expr(1);
-    x = pad_dim(x, dim, by.padding[d], by.padding[d]);
-    x = ops::call1("unfold", {x, num(dim), span, by.stride[d]});
-    if (!(by.dilation[d] == Expr(1))) x = ops::call1("slice.Tensor", {x, num(-1), Expr(0), span, by.dilation[d]});
-  }
-  const Sizes w = sizes_of(weight);
-  const Tensor windows = ops::call1("reshape", {permute(x, {1, 4, 5, 0, 2, 3}), Sizes{w[1] * w[2] * w[3], Expr(-1)}}),
-               results = ops::call1("reshape", {permute(g, {0, 2, 3, 1}), Sizes{Expr(-1), w[0]}});
-  return permute(view(product(windows, results), {w[1], w[2], w[3], w[0]}), {3, 0, 1, 2});
-}
-
 void convolution_rule(GradientCall& c) {
   const Tensor x = conjugate(c.tensor("input")), w = conjugate(c.tensor("weight")), g = c.cotangent();
   const bool is_transposed = c.flag("transposed");
@@ -131,10 +84,7 @@ void convolution_rule(GradientCall& c) {
   }
   if (c.wants("weight") && !skips) {
     const Expr groups = c.expr("groups");
-    if (is_transposed)
-      c.set("weight", weight_gradient(groups, by, g, x, w));
-    else
-      c.set("weight", has_narrow_windows(c, x, w) ? weight_gradient_by_windows(by, x, g, w) : weight_gradient(groups, by, x, g, w));
+    c.set("weight", is_transposed ? weight_gradient(groups, by, g, x, w) : weight_gradient(groups, by, x, g, w));
   }
   if (c.wants("bias")) {
     std::vector<int64_t> dims{0};

@@ -37,18 +37,24 @@ constexpr int64_t kInt = int64_t{1} << 31;  // end of the 32-bit indices
 
 int64_t power_of_two(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1)))); }
 
-// Space variables with long strides first: blocks that run at one time touch memory that lies together.
+// Space variables with long strides first: blocks that run at one time touch memory that lies together. Those along which a store stays
+// within one of L2's sectors come last, in its order: a warp that writes parts of many sectors writes each of them several times.
 void sort_space(CudaPlan& p) {
-  std::vector<int64_t> stride(p.domain.vars.size(), 0);
+  constexpr int64_t kSector = 32;  // bytes
+  std::vector<int64_t> stride(p.domain.vars.size(), 0), within(p.domain.vars.size(), kSector);
   for (int v : p.space)
     for (auto& s : p.body.steps) {
       if (!accesses(s)) continue;
       const auto c = sym::linear_coefficient(s.index, p.domain.vars[static_cast<size_t>(v)].symbol);
       if (!c || !c->is_const()) return;
-      stride[static_cast<size_t>(v)] += std::abs(c->constant()) * static_cast<int64_t>(size_of(s.dtype));
+      const int64_t bytes = std::abs(c->constant()) * static_cast<int64_t>(size_of(s.dtype));
+      stride[static_cast<size_t>(v)] += bytes;
+      if (s.step == Step::Store && bytes > 0) within[static_cast<size_t>(v)] = std::min(within[static_cast<size_t>(v)], bytes);
     }
-  std::stable_sort(p.space.begin(), p.space.end(),
-                   [&](int a, int b) { return stride[static_cast<size_t>(a)] > stride[static_cast<size_t>(b)]; });
+  std::stable_sort(p.space.begin(), p.space.end(), [&](int a, int b) {
+    const auto key = [&](int v) { return std::pair(within[static_cast<size_t>(v)], stride[static_cast<size_t>(v)]); };
+    return key(a) > key(b);
+  });
 }
 
 // Threads that each multiprocessor runs at once where several fold parts of one result.

@@ -26,6 +26,13 @@ bool is_attention_gradient(const Node& n) {
          key.sizes[3].is_const() && key.sizes[3] == value.sizes[3];
 }
 
+// Whether it is the gradient of a convolution's weights that a template may compute; lowering has the last word, again.
+bool is_weight_gradient(const Node& n) {
+  if (n.op->name != "prims.convolution_weight_gradient") return false;
+  const TensorType& input = given(n, "input")->type;
+  return is_half(input.dtype) && input.sizes.size() == 4;
+}
+
 enum class Keep : uint8_t { Nothing, Templates, Gradients };  // each with what stands before it
 
 std::unique_ptr<Graph> run(const Graph& g, Keep keep) {
@@ -38,7 +45,7 @@ std::unique_ptr<Graph> run(const Graph& g, Keep keep) {
     for (auto& chain : inplace_chains(g)) whole.insert(chain.writes.begin(), chain.writes.end());
   if (keep == Keep::Gradients)
     for (auto& n : g.nodes)
-      if (is_attention_gradient(*n)) whole.insert(n.get());
+      if (is_attention_gradient(*n) || is_weight_gradient(*n)) whole.insert(n.get());
   auto expands = [&](const auto& n) { return expander.expands(*n->op, n->args) && !whole.count(n.get()); };
   if (std::none_of(g.nodes.begin(), g.nodes.end(), expands)) return nullptr;
   for (auto& n : g.nodes) {

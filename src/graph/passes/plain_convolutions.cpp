@@ -40,6 +40,7 @@ struct Convolution {
   Sizes extra;
   int64_t groups = 1;
   bool transposed = false;
+  double least_saved = 0;  // see plain_convolutions_saving()
   size_t spatial() const { return stride.size(); }
   int64_t kernel(size_t d) const { return static_cast<int64_t>(weight.size(static_cast<int64_t>(d) + 2)); }
 };
@@ -143,7 +144,100 @@ Tensor weight_of_phases(Tensor w, const Convolution& c, const std::vector<Phases
   return reshape(permute(w, front), exprs(joined));
 }
 
+// One phase of a dimension of a transposed convolution: places q * stride + r of its result. Its taps are every `every`-th from `first` on,
+// and read inputs q + low, q + low + step, ..., those of the last tap first.
+struct Phase {
+  int64_t first = 0, taps = 0, every = 1;
+  int64_t low = 0, step = 1;
+};
+
+Phase phase_of(const Convolution& c, size_t d, int64_t r) {
+  const int64_t stride = c.stride[d], dilation = c.dilation[d], common = std::gcd(stride, dilation);
+  Phase p{.every = stride / common, .step = dilation / common};
+  for (int64_t k = c.kernel(d); k-- > 0;) {
+    const int64_t reached = r + c.padding[d] - k * dilation;
+    if (reached % stride != 0) continue;
+    if (p.taps++ == 0) p.low = reached / stride;
+    p.first = k;
+  }
+  return p;
+}
+
+// The sizes of an image of two dimensions and of the result, where all are known; none else.
+struct Extents {
+  Ints in, out;
+};
+std::optional<Extents> known_extents(const Convolution& c) {
+  Extents e;
+  for (size_t d = 0; d < c.spatial(); ++d) {
+    const auto in = c.x.size(static_cast<int64_t>(d) + 2).expr().maybe_constant(), extra = c.extra[d].maybe_constant();
+    if (!in || !extra) return std::nullopt;
+    e.in.push_back(*in);
+    e.out.push_back((*in - 1) * c.stride[d] - 2 * c.padding[d] + (c.kernel(d) - 1) * c.dilation[d] + *extra + 1);
+  }
+  return c.x.size(0).expr().is_const() ? std::optional(e) : std::nullopt;
+}
+
+// Whether a convolution for each phase does so much less than one of all of them, whose weights are zeros in part, that several launches
+// and reading the images as often are worth it.
+bool is_better_apart(const Convolution& c, const Extents& e) {
+  constexpr int64_t kLeastResults = 32;  // of few channels, those of all phases fill a tile together
+  if (c.spatial() != 2 || c.groups != 1) return false;
+  if (c.least_saved > 0 && c.weight.size(1) < SymInt(kLeastResults)) return false;
+  int64_t slots = 1, taps = 1;
+  for (size_t d = 0; d < 2; ++d) {
+    for (int64_t r = 0; r < c.stride[d]; ++r)
+      if (phase_of(c, d, r).taps == 0) return false;
+    slots *= phases_of(c, d).taps * c.stride[d];
+    taps *= c.kernel(d);
+  }
+  const auto images = static_cast<double>(static_cast<int64_t>(c.x.size(0))),
+             in = static_cast<double>(static_cast<int64_t>(c.weight.size(0))),
+             out = static_cast<double>(static_cast<int64_t>(c.weight.size(1)));
+  return 2 * images * in * out * static_cast<double>(e.in[0] * e.in[1] * (slots - taps)) >= c.least_saved && slots > taps;
+}
+
+Tensor convolve_each_phase(const Convolution& c, const Extents& e) {
+  Ints places;
+  for (size_t d = 0; d < 2; ++d) places.push_back((e.out[d] + c.stride[d] - 1) / c.stride[d]);
+  std::vector<Tensor> results;
+  for (int64_t r = 0; r < c.stride[0] * c.stride[1]; ++r) {
+    const Phase phases[] = {phase_of(c, 0, r / c.stride[1]), phase_of(c, 1, r % c.stride[1])};
+    Convolution plain = c;
+    plain.transposed = false;
+    plain.weight = arranged(c.weight, [&](Tensor w) {
+      for (size_t d = 0; d < 2; ++d) {
+        const Expr at(static_cast<int64_t>(d) + 2);
+        w = call1("slice.Tensor", {w, at, Expr(phases[d].first), Expr(c.kernel(d)), Expr(phases[d].every)});
+        if (phases[d].taps > 1) w = call1("flip", {w, Sizes{at}});
+      }
+      return permute(w, {1, 0, 2, 3});
+    });
+    Ints first(2);
+    for (size_t d = 0; d < 2; ++d) {
+      const int64_t before = -phases[d].low, last = phases[d].low + (phases[d].taps - 1) * phases[d].step + places[d] - 1;
+      plain.stride[d] = 1;
+      plain.padding[d] = std::max({int64_t{0}, before, last - (e.in[d] - 1)});
+      plain.dilation[d] = phases[d].step;
+      plain.extra[d] = 0;
+      first[d] = plain.padding[d] - before;
+    }
+    Tensor y = convolve(plain);
+    for (size_t d = 0; d < 2; ++d) {
+      const auto at = static_cast<int64_t>(d) + 2;
+      if (first[d] != 0 || !(y.size(at).expr() == Expr(places[d])))
+        y = call1("slice.Tensor", {y, Expr(at), Expr(first[d]), Expr(first[d] + places[d])});
+    }
+    results.push_back(y);
+  }
+  Tensor y = call1("prims.interleave", {std::move(results), Expr(c.stride[0]), Expr(c.stride[1])});
+  for (size_t d = 0; d < 2; ++d)
+    if (places[d] * c.stride[d] != e.out[d]) y = call1("slice.Tensor", {y, Expr(static_cast<int64_t>(d) + 2), Expr(0), Expr(e.out[d])});
+  return y;
+}
+
 Tensor convolve_transposed(const Convolution& c) {
+  if (const auto known = known_extents(c); known && is_better_apart(c, *known)) return convolve_each_phase(c, *known);
   const auto type = sizes_of(c.x);
   const int64_t out = static_cast<int64_t>(c.weight.size(1));
   std::vector<Phases> phases;
@@ -232,6 +326,11 @@ bool is_rewritten(const Node& n) {
 }  // namespace
 
 std::unique_ptr<Graph> plain_convolutions(const Graph& g) {
+  constexpr double kLeastSaved = 4e9;
+  return plain_convolutions_saving(g, kLeastSaved);
+}
+
+std::unique_ptr<Graph> plain_convolutions_saving(const Graph& g, double least) {
   if (std::none_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return is_rewritten(*n); })) return nullptr;
   Rebuild out(g);
   auto operand = [&](const Node& n, const char* name, bool known) -> Tensor {
@@ -252,9 +351,16 @@ std::unique_ptr<Graph> plain_convolutions(const Graph& g) {
     const auto types = type_args(*n);
     const ops::TypeReader r(*n->op, types);
     const bool transposed = r.flag("transposed"), known = transposed || r.tensor("input")->dim() == 5;
-    Convolution c{operand(*n, "input", false), operand(*n, "weight", known), operand(*n, "bias", transposed),
-                  r.integers("stride"),        r.integers("padding"),        r.integers("dilation"),
-                  r.exprs("output_padding"),   r.integer("groups"),          transposed};
+    Convolution c{operand(*n, "input", false),
+                  operand(*n, "weight", known),
+                  operand(*n, "bias", transposed),
+                  r.integers("stride"),
+                  r.integers("padding"),
+                  r.integers("dilation"),
+                  r.exprs("output_padding"),
+                  r.integer("groups"),
+                  transposed,
+                  least};
     out.replace(*n, [&] { return std::vector<Tensor>{convolve(c)}; });
   }
   return out.finish();
