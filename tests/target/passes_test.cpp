@@ -211,7 +211,7 @@ TEST(GraphPasses, ArePartOfThePipelinesTheyAreFor) {
                                              "find_attention", "decompose_keeping_templates", "fold_padding", "plain_convolutions"},
                                             {"merge_linear", "widen_products", "dce"}));
   EXPECT_EQ(names({.templates = true, .attention_gradients = true}),
-            list({"functionalize", "find_attention", "decompose_keeping_gradients", "fold_padding", "plain_convolutions"},
+            list({"functionalize", "find_attention", "decompose_keeping_gradients", "fold_padding", "plain_convolutions_apart"},
                  {"widen_products", "dce"}));
   EXPECT_EQ(names({.templates = true, .padding_apart = true}),
             list({"functionalize", "find_attention", "decompose_keeping_templates", "plain_convolutions"}, {"widen_products", "dce"}));

@@ -28,7 +28,8 @@ std::unique_ptr<Graph> simplify(const Graph& g);
 
 // Writes convolutions of one and three dimensions, and transposed ones, as plain ones of two dimensions, where a template may take those.
 std::unique_ptr<Graph> plain_convolutions(const Graph& g);
-// The same where the phases of a transposed convolution are convolved apart if that saves so many multiplications and additions; 0:
+std::unique_ptr<Graph> plain_convolutions_apart(const Graph& g);
+// The same where each phase of a transposed convolution is convolved by itself if that saves so many multiplications and additions; 0:
 // wherever it saves some.
 std::unique_ptr<Graph> plain_convolutions_saving(const Graph& g, double least);
 

@@ -39,7 +39,10 @@ constexpr PassRow kPasses[] = {
         "The same, but keeps gradients of attention and of convolutions' weights.", kWithGradients),
     without(kWithTemplates, row("decompose", decompose, "Expands composites.")),
     without(kPaddingApart, row("fold_padding", fold_padding, "Lets convolutions pad with zeros themselves.", kWithTemplates)),
-    row("plain_convolutions", plain_convolutions, "Writes convolutions as plain ones of two dimensions.", kWithTemplates),
+    without(kWithGradients,
+            row("plain_convolutions", plain_convolutions, "Writes convolutions as plain ones of two dimensions.", kWithTemplates)),
+    row("plain_convolutions_apart", plain_convolutions_apart,
+        "The same, with phases of transposed ones by themselves where that saves much.", kWithGradients),
     outer("explicit_random", explicit_random, "Makes random numbers a function of an input."),
     row("simplify", simplify,
         "Removes copies, casts, views, dropouts and arithmetic that change nothing; merges chains of views, permutations and casts; makes "

@@ -1,6 +1,7 @@
 // Convolutions of one and three dimensions, and transposed ones, as plain ones of two dimensions, which targets have templates for. What is
 // added are views of activations, and other orders of the weights, which constants are brought into here.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "graph/passes/passes.h"
@@ -325,7 +326,10 @@ bool is_rewritten(const Node& n) {
 
 }  // namespace
 
-std::unique_ptr<Graph> plain_convolutions(const Graph& g) {
+std::unique_ptr<Graph> plain_convolutions(const Graph& g) { return plain_convolutions_saving(g, std::numeric_limits<double>::infinity()); }
+
+// For GPUs: on CPUs, which take as long for a window of few taps as for one of zeros besides, nothing is gained.
+std::unique_ptr<Graph> plain_convolutions_apart(const Graph& g) {
   constexpr double kLeastSaved = 4e9;
   return plain_convolutions_saving(g, kLeastSaved);
 }
