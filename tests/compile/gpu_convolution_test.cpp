@@ -230,6 +230,26 @@ TEST(GpuConvolutions, OfFewChannelsAndOfPhases) {
   EXPECT_EQ(count_of(phases, "conv_wgmma") + count_of(phases, "gemm_wgmma"), 5) << testing::PrintToString(phases);
 }
 
+// Weights that are known are packed when the program is compiled.
+TEST(GpuConvolutions, AFirstLayerOfKnownWeights) {
+  nn::Conv2d layer(3, 64, 7, {.stride = 2, .padding = 3}, nn::Init(1, DType::F16));
+  const auto forward = [&](auto& x) { return relu(layer.forward(x[0])); };
+  const std::vector<Tensor> in = {nn::Init(2, DType::F16).normal({3, 3, 224, 224}, 0, 1)};
+  std::vector<std::string> names;
+  for (auto& k : front::kernels_for_gpu(graph_of(forward, in), {})) names.push_back(k.name);
+  EXPECT_EQ(names.size(), 2u) << testing::PrintToString(names);
+  EXPECT_TRUE(names.back().starts_with("conv_wgmma")) << testing::PrintToString(names);
+  if (cuda_device_count() == 0) return;
+  ModelOptions options;
+  options.device = Device::cuda();
+  const std::vector<Tensor> there = {in[0].to(Device::cuda())};
+  const std::vector<double> want = graph::interpret(*graph_of(forward, in), in)[0].to_vector(),
+                            got = front::compile_model(graph_of(forward, in), options).run(there)[0].to(Device::cpu()).to_vector();
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) difference += (got[i] - want[i]) * (got[i] - want[i]), size += want[i] * want[i];
+  EXPECT_LT(std::sqrt(difference / size), 1e-3);
+}
+
 TEST(GpuConvolutions, OfFewChannelsAndOfPhasesOnAGpu) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   for (auto& [g, images] : {std::pair{Gradients{4, 3, 64, 224, 7, 2}, false},

@@ -88,6 +88,10 @@ graph "g"(%x: {0}, %w: {1}, %b: bf16[{4}], %g: {2}) {{
                                         whole_numbers({c.results, c.channels, c.kernel_h, c.kernel_w}, 2), whole_numbers({c.results}, 3),
                                         whole_numbers({c.images, c.results, out_h, out_w}, 4)};
     expect_same(*both, inputs, c.packed ? 2 : 0);
+    // Weights that are known are packed when the program is compiled.
+    graph::Input& weight = both->inputs[1];
+    weight.kind = graph::InputKind::Constant, weight.data = inputs[1];
+    expect_same(*both, {inputs[0], inputs[2], inputs[3]}, c.packed ? 2 : 0);
   }
 }
 
