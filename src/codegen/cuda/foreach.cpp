@@ -98,8 +98,7 @@ bool is_one_to_one(const Walk& w, const loop::Domain& d) {
 // most: see Numbers.
 std::optional<Uniform> uniform_of(const Nest& given, std::span<const int64_t> most = {}) {
   constexpr size_t kMostVariables = 3;
-  // Where there are several variables, numbers below kFew stay what they are, and those below kSome that make no vectors (windows of 5 x
-  // 5).
+  // Of several variables, numbers below kFew stay what they are, and so do those below kSome that make no vectors (25 taps).
   constexpr int64_t kFew = 16, kSome = 64;
   Nest nest = given;
   walk_along_store(nest);
