@@ -71,7 +71,8 @@ TEST(DrawnPatterns, EachPassHasSomethingToDo) {
   expect_each(passes, changed,
               {{"explicit_random", "no two ways draw the same random numbers: tests/compile/random_test.cpp"},
                {"widen_products", "it leaves out a rounding, which results of f32 show: tests/graph/passes_test.cpp"},
-               {"integer_products", "it looks for quantized models: tests/graph/integer_products_test.cpp"}},
+               {"integer_products", "it looks for quantized models: tests/graph/integer_products_test.cpp"},
+               {"plain_convolutions_apart", "plain_convolutions is drawn; the rest is of large ones: tests/compile/convolution_test.cpp"}},
               "graphs");
   // Most of these look for sizes from which they are worth it, which the interpreter of graphs would take too long for.
   const Reasons on_both = {{"choose", "libraries are chosen by options and tuning: tests/compile/backends_test.cpp"},
