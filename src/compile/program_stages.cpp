@@ -29,7 +29,7 @@ Transformed transform(Begun in, const Job& job, CompileReport& report) {
   const graph::Purpose purpose = {.frozen = job.options().get(options::kFreezing),
                                   .templates = job.options().get(options::kTemplates),
                                   .int8 = job.target->facts().int8,
-                                  .attention_gradients = job.target->facts().attention_gradients,
+                                  .gradients = job.target->facts().gradients,
                                   .padding_apart = !job.options().get(options::kFoldPadding),
                                   .all_probabilities = !job.options().get(options::kFoldProbabilities)};
   Transformed out{graph::run_passes(std::move(in.graph), graph::pipeline(purpose), &report.passes, job.options(), job.debug.dump("graph")),

@@ -15,12 +15,12 @@ using PassFunction = std::unique_ptr<Graph> (*)(const Graph&);
 
 // What a graph is transformed for.
 struct Purpose {
-  bool frozen = false;               // parameters are constants
-  bool templates = false;            // operations stay whole that the target has a template for
-  bool int8 = false;                 // it has them for products of int8, and they are faster than those of f32
-  bool attention_gradients = false;  // it has one for the gradient of attention
-  bool padding_apart = false;        // zeros before convolutions stay operations (option fold_padding)
-  bool all_probabilities = false;    // the largest one is found among all (option fold_probabilities)
+  bool frozen = false;             // parameters are constants
+  bool templates = false;          // operations stay whole that the target has a template for
+  bool int8 = false;               // it has them for products of int8, and they are faster than those of f32
+  bool gradients = false;          // it has some for gradients of attention and of convolutions' weights
+  bool padding_apart = false;      // zeros before convolutions stay operations (option fold_padding)
+  bool all_probabilities = false;  // the largest one is found among all (option fold_probabilities)
 
   bool operator==(const Purpose&) const = default;
 };

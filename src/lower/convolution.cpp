@@ -32,6 +32,20 @@ Place realize_as(Lowering& l, const graph::Value* v, const std::vector<Expr>& wa
   return copy;
 }
 
+S read_inside(BodyBuilder& b, const Lazy& from, const Index& index, const std::vector<std::pair<Expr, Expr>>& ranges) {
+  std::optional<S> inside;
+  auto require = [&](S holds) { inside = inside ? *inside & holds : holds; };
+  for (auto& [e, extent] : ranges) {
+    if (!sym::known_ge(e, 0)) require(b.index(e) >= 0.0);
+    if (!sym::known_lt(e, extent)) require(b.is_below(e, extent));
+  }
+  if (!inside) return from.at(b, index);
+  b.push_mask(*inside);
+  const S element = from.at(b, index);
+  b.pop_mask();
+  return select(*inside, element, 0.0);
+}
+
 namespace {
 
 // A convolution of any rank as a reduction loop over input channels and the window. Each result of a transposed one gathers the taps that
@@ -149,17 +163,7 @@ int realize_windows(Lowering& l, const graph::Node& n, const program::Convolutio
         if (order == Windows::OfGradient) at = {place[5], place[3], place[4], place[1], place[2], place[0]};
         const Expr h = at[1] * Expr(c.stride_h) + at[3] * Expr(c.dilation_h) - Expr(c.pad_h),
                    w = at[2] * Expr(c.stride_w) + at[4] * Expr(c.dilation_w) - Expr(c.pad_w);
-        std::optional<S> inside;
-        auto require = [&](S holds) { inside = inside ? *inside & holds : holds; };
-        for (auto& [e, extent] : {std::pair(h, c.in_h), std::pair(w, c.in_w)}) {
-          if (!sym::known_ge(e, 0)) require(b.index(e) >= 0.0);
-          if (!sym::known_lt(e, extent)) require(b.is_below(e, extent));
-        }
-        if (!inside) return x.at(b, {at[0], at[5], h, w});
-        b.push_mask(*inside);
-        const S element = x.at(b, {at[0], at[5], h, w});
-        b.pop_mask();
-        return select(*inside, element, 0.0);
+        return read_inside(b, x, {at[0], at[5], h, w}, {{h, c.in_h}, {w, c.in_w}});
       },
       input);
   return windows.buffer;

@@ -57,21 +57,6 @@ struct InPixel {
   Expr channel, row, column;
 };
 
-// Reads `element` at an index whose parts are all in range, else 0. ranges: an expression and what it is to be below.
-S read_inside(BodyBuilder& b, const Lazy& from, const Index& index, const std::vector<std::pair<Expr, Expr>>& ranges) {
-  std::optional<S> inside;
-  auto require = [&](S holds) { inside = inside ? *inside & holds : holds; };
-  for (auto& [e, extent] : ranges) {
-    if (!sym::known_ge(e, 0)) require(b.index(e) >= 0.0);
-    if (!sym::known_lt(e, extent)) require(b.is_below(e, extent));
-  }
-  if (!inside) return from.at(b, index);
-  b.push_mask(*inside);
-  const S element = from.at(b, index);
-  b.pop_mask();
-  return select(*inside, element, 0.0);
-}
-
 // The images as [image][row][column][element of a packed pixel].
 int packed_images(Lowering& l, const graph::Value* images, const program::Convolution& f, const Packing& p) {
   const std::string what = fmt::format("pixels of {} x {} and {} x {}", p.step_h, p.step_w, f.pad_h, f.pad_w) +

@@ -15,15 +15,15 @@ namespace toroid::target {
 struct ProgramPass;
 
 struct Facts {
-  Device device = {};                // that programs are compiled for
-  std::string isa = "native";        // of its kernels' code, as in jit::CompileRequest
-  std::string key = {};              // what measured times hold for: the processor and its threads, or the GPU
-  int workers = 1;                   // that run tasks of one kernel side by side: threads, or multiprocessors
-  bool tf32 = false;                 // operands of f32 can be rounded to tf32, where the option allow_tf32 says so
-  bool copies_pieces = false;        // kernels copy operands in pieces of 16 bytes from aligned rows; else they pack what they read
-  bool int8 = false;                 // products and convolutions of int8 are faster than those of f32
-  bool attention_gradients = false;  // a template computes those of half dtypes
-  int spare_operations = 8;          // that a kernel can do for an element in less time than a kernel more takes
+  Device device = {};          // that programs are compiled for
+  std::string isa = "native";  // of its kernels' code, as in jit::CompileRequest
+  std::string key = {};        // what measured times hold for: the processor and its threads, or the GPU
+  int workers = 1;             // that run tasks of one kernel side by side: threads, or multiprocessors
+  bool tf32 = false;           // operands of f32 can be rounded to tf32, where the option allow_tf32 says so
+  bool copies_pieces = false;  // kernels copy operands in pieces of 16 bytes from aligned rows; else they pack what they read
+  bool int8 = false;           // products and convolutions of int8 are faster than those of f32
+  bool gradients = false;      // templates compute those of attention and of convolutions' weights, of half dtypes
+  int spare_operations = 8;    // that a kernel can do for an element in less time than a kernel more takes
 };
 
 // What a target is told of a problem that it may take, beside the problem.

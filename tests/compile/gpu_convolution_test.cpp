@@ -207,14 +207,16 @@ std::unique_ptr<graph::Graph> graph_of_all(const Gradients& g, const std::vector
 // First layers pack pixels once, for the convolution and the gradient of its weights; each phase of an image's gradient is a product.
 TEST(GpuConvolutions, OfFewChannelsAndOfPhases) {
   const Gradients first{16, 3, 64, 224, 7, 2}, strided{24, 128, 128, 56, 3, 2}, small{1, 3, 64, 224, 7, 2};
-  const auto names = [](const Gradients& g, bool images) {
+  std::string missing;
+  const auto names = [&](const Gradients& g, bool images) {
     device::cuda::GpuInfo gpu;
     std::vector<std::string> out;
     for (auto& k : front::kernels_for_gpu(graph_of_all(g, operands_of(g, DType::BF16), images), gpu)) {
       out.push_back(k.name);
       try {
         jit::nvrtc_check(k.source, gpu.architecture, k.name);
-      } catch (const EnvironmentError&) {  // there is no NVRTC
+      } catch (const EnvironmentError& e) {
+        missing = e.what();
       }
     }
     return out;
@@ -228,6 +230,7 @@ TEST(GpuConvolutions, OfFewChannelsAndOfPhases) {
   EXPECT_EQ(count_of(packed, "fused"), 2) << "pixels, once, and weights: " << testing::PrintToString(packed);
   EXPECT_EQ(count_of(one, "conv_wgrad"), 0) << testing::PrintToString(one);
   EXPECT_EQ(count_of(phases, "conv_wgmma") + count_of(phases, "gemm_wgmma"), 5) << testing::PrintToString(phases);
+  if (!missing.empty()) GTEST_SKIP() << "names are right; their texts were not compiled: " << missing;
 }
 
 // Weights that are known are packed when the program is compiled.
@@ -239,7 +242,7 @@ TEST(GpuConvolutions, AFirstLayerOfKnownWeights) {
   for (auto& k : front::kernels_for_gpu(graph_of(forward, in), {})) names.push_back(k.name);
   EXPECT_EQ(names.size(), 2u) << testing::PrintToString(names);
   EXPECT_TRUE(names.back().starts_with("conv_wgmma")) << testing::PrintToString(names);
-  if (cuda_device_count() == 0) return;
+  if (cuda_device_count() == 0) GTEST_SKIP() << "names are right; no GPU to run them";
   ModelOptions options;
   options.device = Device::cuda();
   const std::vector<Tensor> there = {in[0].to(Device::cuda())};

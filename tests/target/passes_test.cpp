@@ -210,7 +210,7 @@ TEST(GraphPasses, ArePartOfThePipelinesTheyAreFor) {
   EXPECT_EQ(names(graph::kFrozenInt8), list({"functionalize", "freeze", "dce", "store_weights", "fold_conv_bn", "integer_products", "dce",
                                              "find_attention", "decompose_keeping_templates", "fold_padding", "plain_convolutions"},
                                             {"merge_linear", "widen_products", "dce"}));
-  EXPECT_EQ(names({.templates = true, .attention_gradients = true}),
+  EXPECT_EQ(names({.templates = true, .gradients = true}),
             list({"functionalize", "find_attention", "decompose_keeping_gradients", "fold_padding", "plain_convolutions_apart"},
                  {"widen_products", "dce"}));
   EXPECT_EQ(names({.templates = true, .padding_apart = true}),

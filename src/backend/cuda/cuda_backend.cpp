@@ -27,7 +27,7 @@ target::Facts facts_of(int index, const device::cuda::GpuInfo& gpu) {
           .workers = gpu.multiprocessors,
           .tf32 = true,
           .copies_pieces = true,
-          .attention_gradients = true,
+          .gradients = true,
           .spare_operations = 40};
 }
 

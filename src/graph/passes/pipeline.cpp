@@ -10,7 +10,7 @@ namespace {
 
 constexpr Purpose kWithTemplates = {.templates = true}, kWithConstants = {.frozen = true};
 constexpr Purpose kPaddingApart = {.padding_apart = true}, kAllProbabilities = {.all_probabilities = true};
-constexpr Purpose kWithGradients = {.templates = true, .attention_gradients = true};
+constexpr Purpose kWithGradients = {.templates = true, .gradients = true};
 
 constexpr PassRow row(const char* name, PassFunction run, const char* doc, Purpose needs = {}) { return {name, run, true, needs, {}, doc}; }
 // One that has nothing to do in the sub-graphs of control flow.
@@ -58,9 +58,9 @@ constexpr PassRow kPasses[] = {
 };
 
 // What a purpose has of another, in order.
-constexpr bool Purpose::*kTraits[] = {&Purpose::frozen,        &Purpose::templates,        &Purpose::int8, &Purpose::attention_gradients,
-                                      &Purpose::padding_apart, &Purpose::all_probabilities};
-constexpr const char* kTraitNames[] = {"frozen", "templates", "int8", "gradients of attention", "padding apart", "all probabilities"};
+constexpr bool Purpose::*kTraits[] = {&Purpose::frozen,    &Purpose::templates,     &Purpose::int8,
+                                      &Purpose::gradients, &Purpose::padding_apart, &Purpose::all_probabilities};
+constexpr const char* kTraitNames[] = {"frozen", "templates", "int8", "gradients", "padding apart", "all probabilities"};
 
 bool has_all(const Purpose& p, const Purpose& of) {
   return std::all_of(std::begin(kTraits), std::end(kTraits), [&](auto trait) { return p.*trait || !(of.*trait); });
