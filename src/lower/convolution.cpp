@@ -32,6 +32,12 @@ Place realize_as(Lowering& l, const graph::Value* v, const std::vector<Expr>& wa
   return copy;
 }
 
+program::Operand images_as_channels(Lowering& l, const graph::Value* v) {
+  program::Operand o = operand_of(realize_as(l, v, channels_last(v->type.sizes)), v->type.dtype);
+  std::swap(o.strides[0], o.strides[1]);
+  return o;
+}
+
 S read_inside(BodyBuilder& b, const Lazy& from, const Index& index, const std::vector<std::pair<Expr, Expr>>& ranges) {
   std::optional<S> inside;
   auto require = [&](S holds) { inside = inside ? *inside & holds : holds; };
@@ -384,13 +390,8 @@ void lower_weight_gradient(Lowering& l, const graph::Node& n) {
   if (lower_packed_pixels_gradient(l, n, *f)) return;
   auto c = gradient_of_weights(*f, type.dtype);
   if (!c || !l.takes(*c)) return l.lower_composite(n);
-  const auto operand = [&](const graph::Value* v) {  // whose images are channels
-    program::Operand o = operand_of(realize_as(l, v, channels_last(v->type.sizes)), type.dtype);
-    std::swap(o.strides[0], o.strides[1]);
-    return o;
-  };
-  c->input = operand(input);
-  c->weight = operand(slope);
+  c->input = images_as_channels(l, input);
+  c->weight = images_as_channels(l, slope);
   Place made = append_convolution(l, n, *c, nullptr, type.dtype);
   std::swap(made.strides[0], made.strides[1]);
   define_template_result(l, n, made);

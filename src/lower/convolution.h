@@ -10,6 +10,8 @@ std::vector<Expr> channels_last(const std::vector<Expr>& sizes);
 std::vector<Expr> images_last(const std::vector<Expr>& sizes);
 // The value, of four dimensions, in memory with these strides.
 Place realize_as(Lowering& l, const graph::Value* v, const std::vector<Expr>& want);
+// The value in channels-last memory, as an operand whose images are channels, and channels images.
+program::Operand images_as_channels(Lowering& l, const graph::Value* v);
 // The element at an index, 0 unless each of `ranges`, an expression and what it is to be below, is in range.
 S read_inside(loop::BodyBuilder& b, const Lazy& from, const Index& index, const std::vector<std::pair<Expr, Expr>>& ranges);
 // Appends the convolution, whose result is channels last; gives its place. bias: of the results, may be null. Adds it by the channel.

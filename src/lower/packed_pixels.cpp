@@ -165,8 +165,7 @@ bool lower_packed_pixels_gradient(Lowering& l, const graph::Node& n, const progr
   c->input.strides = {packed.input.strides[1], packed.input.strides[0], packed.input.strides[2], packed.input.strides[3]};
   if (!l.takes(*c)) return false;
   c->input.buffer = packed_images(l, images, f, p);
-  c->weight = operand_of(realize_as(l, slope, channels_last(slope->type.sizes)), type.dtype);
-  std::swap(c->weight.strides[0], c->weight.strides[1]);
+  c->weight = images_as_channels(l, slope);
   const Place made = append_convolution(l, n, *c, nullptr, type.dtype);  // [element of a tap, result, tap row, tap column]
   const Lazy taps = l.at_place({type.dtype, {Expr(kTap), f.out_channels, p.taps_h, p.taps_w}, {}}, made);
   Lazy lazy;
