@@ -12,6 +12,12 @@ using loop::BodyBuilder;
 
 namespace {
 
+// An element of an operand. What is computed where it is read is rounded as what is in memory is: products of few terms cancel.
+S element(BodyBuilder& b, const Lazy& operand, const Index& index, DType compute) {
+  const S value = operand.at(b, index);
+  return cast(operand.place || !is_half(operand.dtype) ? value : cast(value, operand.dtype), compute);
+}
+
 // out[batch, m, n] = sum_k a * b as a reduction loop: any dtype, any size.
 void matmul_loop(Lowering& l, const graph::Node& n, const Lazy& a, const Lazy& b, const Place& out) {
   const TensorType& type = n.results[0]->type;
@@ -28,7 +34,7 @@ void matmul_loop(Lowering& l, const graph::Node& n, const Lazy& a, const Lazy& b
   Index ai = index, bi = index;
   ai.back() = k;
   bi[bi.size() - 2] = k;
-  const S left = cast(a.at(builder, ai), compute), product = left * cast(b.at(builder, bi), compute);
+  const S left = element(builder, a, ai, compute), product = left * element(builder, b, bi, compute);
   builder.store(out.buffer, type.dtype, flat_index(out, index), k.is_const() ? product : builder.reduce(loop::Reduction::Sum, product));
   loop::eliminate_dead(node.body);
   l.append(std::move(node), n.results[0]);
@@ -53,9 +59,13 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
   g.b.dtype = bv->type.dtype;
   g.tf32 = rounds_to_tf32(l, g.a.dtype);
   const bool fits = template_dtype(g.a.dtype) && g.b.dtype == g.a.dtype && (type.dtype == g.a.dtype || type.dtype == g.accumulate);
-  if (fits && l.takes(g, is_constant(l, bv))) {
+  bool taken = fits && l.takes(g, is_constant(l, bv));
+  if (taken) {
     g.a = operand_of(l.strided(av), av->type.dtype);
     g.b = operand_of(l.strided(bv), bv->type.dtype);
+    taken = l.takes(g, is_constant(l, bv));
+  }
+  if (taken) {
     program::Node node;
     node.problem = g;
     store_accumulator(l, node, type.sizes, out, g.accumulate, type.dtype);

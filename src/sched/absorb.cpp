@@ -55,17 +55,13 @@ std::optional<loop::Nest> as_producer(const Node& node, const Gemm& g) {
     ++stores;
   }
   if (stores != 1) return std::nullopt;
-  // Rows are f32: what was rounded for memory stays as wide as it was.
+  // Rows are f32, of what was rounded for memory: sums of products cancel.
   loop::BodyBuilder builder(out.body);
   auto store = std::find_if(out.body.steps.begin(), out.body.steps.end(), [](auto& s) { return s.step == Step::Store; });
   loop::Statement last = *store;
   *store = {};
   if (is_half(last.dtype)) {
-    const loop::Statement& rounded = out.body.steps[static_cast<size_t>(last.args[0])];
-    const bool narrowed = rounded.step == Step::Scalar && rounded.op == ScalarOp::Cast &&
-                          out.body.steps[static_cast<size_t>(rounded.args[0])].dtype == DType::F32;
-    last.args[0] =
-        narrowed ? rounded.args[0] : builder.emit({.op = ScalarOp::Cast, .dtype = DType::F32, .args = {last.args[0], -1, -1}, .value = {}});
+    last.args[0] = builder.emit({.op = ScalarOp::Cast, .dtype = DType::F32, .args = {last.args[0], -1, -1}, .value = {}});
     last.dtype = DType::F32;
   }
   out.body.steps.push_back(last);

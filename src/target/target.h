@@ -42,7 +42,8 @@ class Target {
 
   // --- lowering -----------------------------------------------------------------------------------------------------------------
   // Why neither a template nor a library computes the problem as it is; empty when one does. What is refused becomes loops, or what its
-  // operation is made of. Operands may still lack buffers and strides: products are asked about by their sizes and dtypes.
+  // operation is made of. Operands may still lack buffers and strides: products are asked about by their sizes and dtypes, and what is
+  // taken so once more as they lie in memory.
   virtual std::string refusal(const program::Problem& problem, const Question& question) const;
 
   // --- scheduling ---------------------------------------------------------------------------------------------------------------

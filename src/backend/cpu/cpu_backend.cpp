@@ -48,8 +48,7 @@ class CpuBackend : public Backend {
   CpuBackend(const CompileOptions& options, device::Isa isa) : Backend(facts_of(options, isa)), options_(options), isa_(isa) {}
 
   std::string refusal(const program::Problem& problem, const target::Question& question) const override {
-    if (auto* g = std::get_if<program::Gemm>(&problem))
-      return !is_int(g->accumulate) || codegen::supports(*g, question.constant) ? "" : kNotTaken;
+    if (auto* g = std::get_if<program::Gemm>(&problem)) return codegen::supports(*g, question.constant) ? "" : kNotTaken;
     if (auto* c = std::get_if<program::Convolution>(&problem)) return refusal_of(candidates(*c, question.constant, isa_, question.options));
     if (auto* a = std::get_if<program::Attention>(&problem)) return codegen::supports(*a, isa_) ? "" : kNotTaken;
     return codegen::whole_refusal(problem, isa_);

@@ -30,6 +30,10 @@ bool can_pack_when_run(const program::Convolution& c) {
 }  // namespace
 
 bool supports(const program::Gemm& g, bool constant_b) {
+  if (is_float(g.accumulate)) {
+    const bool by_row = g.m == Expr(1) && !constant_b && !g.b.strides.empty() && !streams_weights(g);
+    return !(g.n == Expr(1)) && !by_row;
+  }
   const auto known = [](auto& e) { return e.is_const(); };
   return (g.a.dtype == DType::I8 || g.a.dtype == DType::U8) && g.b.dtype == DType::I8 && g.accumulate == DType::I32 && constant_b &&
          g.batch.empty() && known(g.n) && known(g.k) && known(g.b.offset) && std::all_of(g.b.strides.begin(), g.b.strides.end(), known);

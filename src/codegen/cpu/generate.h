@@ -8,10 +8,13 @@
 namespace toroid::codegen {
 
 // Whether a template takes this problem; where none does, the node is to be lowered to a loop.
-// A product of whole numbers of 8 bits; products of floats all are.
+// Products of floats all are, but for those of a matrix and a vector unless weights are packed or streamed: each element of the matrix is
+// read once, and a template would copy panels of it for many rows. (What is said of a row holds once the operands have strides.)
 bool supports(const program::Gemm& g, bool constant_b);
 bool supports(const program::Convolution& c, bool constant_weight, device::Isa isa);
 bool supports(const program::Attention& a, device::Isa isa);
+// Whether a product is of a few rows and of weights whose rows are contiguous along K: streamed as they are, half ones kept half.
+bool streams_weights(const program::Gemm& g);
 // Why no template computes a problem that does all its work at once; empty where one does.
 std::string whole_refusal(const program::Problem& problem, device::Isa isa);
 

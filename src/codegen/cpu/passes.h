@@ -1,6 +1,7 @@
 // The loops over reduction variables: one nest for each pass of a plan.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,22 +24,34 @@ class PassWriter {
  private:
   struct Accumulator {
     int step;
-    DType dtype;   // accumulated in
-    bool blocked;  // float sums restart for each block of the innermost loop
+    DType dtype;   // folded in
+    bool blocked;  // a sum of floats that starts anew for each block; the sum of these is F64
+    DType total() const { return blocked ? DType::F64 : dtype; }
+  };
+  // Which loop is cut into blocks (that many iterations each) of about kBlock terms of an accumulator.
+  struct Blocks {
+    size_t loop;
+    int64_t iterations;
   };
   struct Form {
     bool vector;         // the accumulators of this copy are vectors
     std::string suffix;  // of their names
+    bool tail = false;   // of what is left over behind the lanes, in all blocks
+    DType dtype_of(const Accumulator& a) const { return tail ? a.total() : a.dtype; }
   };
+  inline static const Form kTail{false, "_tail", true};
   std::string type(DType t, bool vector) const { return (vector ? "v" : "s") + std::string(name_of(t)); }
   bool lanes_of_result(int step, bool vector) const {
     return plan_.inner_reduces() ? vector : vector && plan_.on_inner[static_cast<size_t>(step)];
   }
   void declare(const Accumulator& a, const Form& f);
   void fold(const Accumulator& a, const Form& f);
-  // to = to combined with from, both in one form.
-  void combine(const Accumulator& a, const std::string& to, const std::string& from, bool vector);
+  // to = to combined with from, both of dtype t and in one form.
+  void combine(const Accumulator& a, DType t, const std::string& to, const std::string& from, bool vector);
   void finish(const Accumulator& a, bool vector);
+  // None where an accumulator takes few terms. The reduction loops are counted from the outermost, one of which lanes make a step of
+  // `width`.
+  std::optional<Blocks> blocks_of(const std::vector<int>& loops, int64_t width) const;
   void body(const PassPlan& pass, const Form& f);
   void innermost(const PassPlan& pass, bool vector, const std::string& lo, const std::string& hi);
   void emit_level(const PassPlan& pass, int level, bool vector);

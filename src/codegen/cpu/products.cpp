@@ -1,6 +1,7 @@
 // Kernels of products by the templates of a CPU.
 #include <algorithm>
 
+#include "codegen/cpu/generate.h"
 #include "codegen/cpu/packings.h"
 #include "codegen/cpu/parts.h"
 #include "codegen/cpu/template.h"
@@ -9,6 +10,14 @@
 #include "codegen/cpu/templates/gemv_template.h"
 
 namespace toroid::codegen {
+
+bool streams_weights(const program::Gemm& g) {
+  size_t nb = g.batch.size();
+  bool one = std::all_of(g.batch.begin(), g.batch.end(), [](const Expr& e) { return e == Expr(1); });
+  return one && g.m.is_const() && g.m.constant() >= 1 && g.m.constant() <= 4 && g.a.dtype == DType::F32 &&
+         (g.b.dtype == DType::F32 || is_half(g.b.dtype)) && g.a.strides[nb + 1] == Expr(1) && g.b.strides[nb] == Expr(1);
+}
+
 namespace {
 
 int64_t typical(const Expr& e) { return e.maybe_constant().value_or(128); }
@@ -27,14 +36,6 @@ RowProducer rows_of(const loop::Nest& producer, const program::Gemm& g, int lane
   RowText t = emit_row(inside, producer.body, lanes, names);
   needs.add(t.needs);
   return {t.statements, t.scratch_bytes, slots.text(t.scratch_bytes)};
-}
-
-// A few rows times weights whose rows are contiguous along K: streamed as they are, half ones kept half.
-bool is_gemv(const program::Gemm& g) {
-  size_t nb = g.batch.size();
-  bool one = std::all_of(g.batch.begin(), g.batch.end(), [](const Expr& e) { return e == Expr(1); });
-  return one && g.m.is_const() && g.m.constant() >= 1 && g.m.constant() <= 4 && g.a.dtype == DType::F32 &&
-         (g.b.dtype == DType::F32 || is_half(g.b.dtype)) && g.a.strides[nb + 1] == Expr(1) && g.b.strides[nb] == Expr(1);
 }
 
 KernelText generate_gemv(const program::Node& node, const program::Gemm& g, device::Isa isa, const GemvTile& tile) {
@@ -253,7 +254,7 @@ Form cpu_gemv_form(const CpuSite& site) {
   };
   how.refusal = [=, &g](const GemvTile& t) { return gemv_tile_refusal(t, g.m.constant(), lanes); };
   how.generate = [=, &g](const GemvTile& t) { return generate_gemv(site.node, g, site.isa, t); };
-  return make_form("gemv", is_gemv(g) ? "" : "not a few rows of f32 times rows of weights", how);
+  return make_form("gemv", streams_weights(g) ? "" : "not a few rows of f32 times rows of weights", how);
 }
 
 Form cpu_gemm_form(const CpuSite& site) {

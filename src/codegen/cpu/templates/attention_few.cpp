@@ -55,20 +55,20 @@ std::string values_text(const AttentionConfig& c, int vecs) {
     fma += fmt::format("{{ const vf32 p = t_splat(scores[{} + i]);", j * c.tile.block_keys);
     for (int x = 0; x < vecs; ++x) {
       const std::string at = fmt::format("out + {} + {} * T_LANES", j * c.value_depth, x);
-      accs += fmt::format("vf32 o{0}_{1} = t_load({2}) * t_splat(decay[{0}]);\n", j, x, at);
+      accs += fmt::format("{}o{}_{} = {{0}}", accs.empty() ? "vf32 " : ", ", j, x);
       fma += fmt::format(" o{}_{} += p * v{};", j, x, x);
-      store += fmt::format("t_store({}, o{}_{});\n", at, j, x);
+      store += fmt::format("t_store({2}, o{0}_{1} + t_load({2}) * t_splat(decay[{0}]));\n", j, x, at);
     }
     fma += " }\n";
   }
   for (int x = 0; x < vecs; ++x) {
     loads += fmt::format("const vf32 v{} = {};\n", x, load_vector(c.v.type, fmt::format("v + i * stride + {} * T_LANES", x)));
   }
-  for (std::string* s : {&accs, &loads, &fma, &store}) s->pop_back();
+  for (std::string* s : {&loads, &fma, &store}) s->pop_back();
   return expand(R"(
 static void @NAME@_values_@VECS@(const float* restrict scores, const @TYPE@* restrict v, int64_t stride, int64_t count,
                                 float* restrict out, const float* restrict decay) {
-  @ACCS@
+  @ACCS@;
   for (int64_t i = 0; i < count; ++i) {
     @LOADS@
     @FMA@

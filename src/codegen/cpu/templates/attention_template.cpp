@@ -28,7 +28,7 @@ std::string product_text(const AttentionConfig& c, int rows) {
       const std::string at = fmt::format("out + {}", (r * c.tile.vecs + v) * c.lanes);
       const char* end = v + 1 < c.tile.vecs ? " " : "\n";
       accs += fmt::format("{} s{}_{} = {{0}}", v ? "," : "", r, v);
-      scaled += fmt::format("s{}_{} = t_load({}) * t_load(scale + {});{}", r, v, at, v * c.lanes, end);
+      scaled += fmt::format("s{}_{} += t_load({}) * t_load(scale + {});{}", r, v, at, v * c.lanes, end);
       fma += fmt::format(" s{}_{} += x * b{};", r, v, v);
       store += fmt::format("t_store({}, s{}_{});{}", at, r, v, end);
     }
@@ -42,12 +42,12 @@ std::string product_text(const AttentionConfig& c, int rows) {
 T_KERNEL void @NAME@_product_@ROWS@(const float* restrict a, int64_t row_step, int64_t step, const float* restrict b, int64_t depth,
                                float* restrict out, const float* restrict scale) {
   @ACCS@
-  if (scale) {
-    @SCALED@
-  }
   for (int64_t k = 0; k < depth; ++k, a += step, b += @QUERIES@) {
     @LOADS@
     @FMA@
+  }
+  if (scale) {
+    @SCALED@
   }
   @STORE@
 }

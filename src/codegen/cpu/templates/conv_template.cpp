@@ -57,14 +57,14 @@ std::string tile_text(const ConvPlan& p, int kind_index) {
   const TileKind& kind = p.kinds[kind_index];
   const ConvShape& s = p.c.shape;
   const int vecs = p.c.tile.vecs, lanes = p.c.tile.lanes;
-  std::string accs, load, store, runs;
+  std::string accs, add, store, runs;
   for (int64_t i = 0; i < kind.pixels; ++i) {
     accs += "vf32";
     for (int v = 0; v < vecs; ++v) {
       const int64_t at = i * p.oc_tile + v * lanes;
       const char* end = v + 1 < vecs ? " " : "\n";
       accs += fmt::format("{} s{}_{} = {{0}}", v ? "," : "", i, v);
-      load += fmt::format("s{}_{} = t_load(tile + {});{}", i, v, at, end);
+      add += fmt::format("s{}_{} += t_load(tile + {});{}", i, v, at, end);
       store += fmt::format("t_store(tile + {}, s{}_{});{}", at, i, v, end);
     }
     accs += ";\n";
@@ -80,7 +80,7 @@ std::string tile_text(const ConvPlan& p, int kind_index) {
     }
     kw = end;
   }
-  for (std::string* text : {&accs, &load, &store, &runs}) text->pop_back();
+  for (std::string* text : {&accs, &add, &store, &runs}) text->pop_back();
   const std::string taps = std::to_string(s.kernel_w * step), block_stride = std::to_string(p.block_stride);
   const std::string sum = one_tap(p) ? expand(conv_c::kSumOneTap, {{"BLOCK_STRIDE", block_stride},
                                                                    {"TAPS", taps},
@@ -96,9 +96,9 @@ std::string tile_text(const ConvPlan& p, int kind_index) {
                                 {"PIXELS", std::to_string(kind.pixels)},
                                 {"VECS", std::to_string(vecs)},
                                 {"ACCS", accs},
-                                {"LOAD", load},
-                                {"STORE", store},
-                                {"SUM", sum}});
+                                {"SUM", sum},
+                                {"ADD", add},
+                                {"STORE", store}});
 }
 
 constexpr int64_t kStateFloats = 16;  // floats before what a thread keeps: the mark of a launch, and which tile it has packed

@@ -80,7 +80,7 @@ struct Plan {
 
 std::string micro_text(const Plan& p, int rows, int vecs) {
   const int lanes = p.c.tile.lanes;
-  std::string accs, load, loadb, fma, store;
+  std::string accs, loadb, fma, add, store;
   const DType b_type = p.copies_b && p.c.b_source == GemmB::Strided ? DType::F32 : p.c.b_type;
   for (int v = 0; v < vecs; ++v) {
     loadb += fmt::format("const vf32 b{} = {};\n", v, load_vector(b_type, fmt::format("b + {}", v * lanes)));
@@ -93,7 +93,7 @@ std::string micro_text(const Plan& p, int rows, int vecs) {
       const std::string acc = fmt::format("c{}_{}", r, v);
       accs += fmt::format("{} {} = {{0}}", v ? "," : "", acc);
       const int at = r * p.panel + v * lanes;
-      load += fmt::format("{} = t_load(tile + {});{}", acc, at, v + 1 < vecs ? " " : "\n");
+      add += fmt::format("{} += t_load(tile + {});{}", acc, at, v + 1 < vecs ? " " : "\n");
       fma += fmt::format(" {} += x * b{};", acc, v);
       store += fmt::format("t_store(tile + {}, {});{}", at, acc, v + 1 < vecs ? " " : "\n");
     }
@@ -101,15 +101,15 @@ std::string micro_text(const Plan& p, int rows, int vecs) {
     fma += " }\n";
   }
   const std::string rows_text = std::to_string(rows), vecs_text = std::to_string(vecs);
-  for (std::string* s : {&accs, &load, &loadb, &fma, &store}) s->pop_back();
+  for (std::string* s : {&accs, &loadb, &fma, &add, &store}) s->pop_back();
   return expand(gemm_c::kMicro, {{"NAME", p.c.name},
                                  {"ROWS", rows_text},
                                  {"VECS", vecs_text},
                                  {"BTYPE", storage_type(b_type)},
                                  {"ACCS", accs},
-                                 {"LOAD", load},
                                  {"LOADB", loadb},
                                  {"FMA", fma},
+                                 {"ADD", add},
                                  {"STORE", store}});
 }
 
