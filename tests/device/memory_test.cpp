@@ -2,8 +2,10 @@
 #include "device/memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <random>
 
 #include "device/faults.h"
@@ -270,6 +272,24 @@ TEST(HostMemory, RetriesOnceWhereMemoryIsShort) {
   EXPECT_THROW(Tensor::empty({1000}, DType::F32), EnvironmentError);
   EXPECT_TRUE(Tensor::empty({1000}, DType::F32).defined());
 }
+
+// Memory of results that a program gives back and asks for again is not the system's in between, which would clear it each time. The
+// sanitizers' allocators have ways of their own.
+#ifndef TOROID_SANITIZED
+TEST(HostMemory, OfLargeResultsStaysInTheProcess) {
+  const auto faults_of = [](int64_t elements, int calls) {
+    rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    for (int i = 0; i < calls; ++i) std::memset(Tensor::empty({elements}, DType::F32).raw_data(), 1, static_cast<size_t>(elements) * 4);
+    getrusage(RUSAGE_SELF, &after);
+    return after.ru_minflt - before.ru_minflt;
+  };
+  for (int64_t elements : {int64_t{3} << 20, int64_t{5} << 20, int64_t{3'000'001}}) {
+    faults_of(elements, 4);  // malloc learns
+    EXPECT_LT(faults_of(elements, 20), 20) << elements;
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace toroid::device
