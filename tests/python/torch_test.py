@@ -99,6 +99,17 @@ class Writes(Case):
         self.same_as_eager(fn, torch.arange(6.0))
         self.assertFalse(toroid.explain().fallbacks)
 
+    def test_what_is_written_is_returned(self) -> None:
+        def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = x.mul_(2).add_(1)
+            return y, y * 3
+
+        self.same_as_eager(fn, torch.arange(6.0))
+        self.all_by_toroid()
+        x = torch.arange(6.0)
+        y, _ = torch.compile(fn, backend="toroid")(x)
+        self.assertEqual(y.data_ptr(), x.data_ptr())
+
 
 class RandomNumbers(Case):
     def test_are_drawn_in_the_order_of_the_program(self) -> None:
@@ -217,6 +228,28 @@ class Memory(Case):
             return y @ (x.t() + between), y.sin() * between
 
         self.same_as_eager(fn, torch.arange(8.0).reshape(2, 4) / 8)
+
+    def test_dimensions_of_one_element_have_strides_of_eager(self) -> None:
+        self.strides_are_those_of_eager(lambda x, y: x + y, torch.randn(1, 4, 4, 4).permute(0, 2, 3, 1), torch.randn(4, 4, 4).permute(1, 2, 0))
+        self.strides_are_those_of_eager(torch.relu, torch.randn(5, 1, 3).permute(2, 1, 0))
+
+    def test_gaps_that_pytorch_reads_are_there(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            out = torch.empty_strided(x.size(), x.stride())
+            out[:] = x + x
+            return out
+
+        self.strides_are_those_of_eager(fn, torch.randn(16, 16)[:, :8])
+
+    def test_resize_takes_elements_in_the_order_of_memory(self) -> None:
+        def fn(x: torch.Tensor, format: torch.memory_format) -> torch.Tensor:
+            return torch.ops.aten.resize(x, (1, 3, 2, 3), memory_format=format)
+
+        for x in (torch.randn(100), torch.randn(25, 4).t(), torch.randn(1, 3, 2, 3)):
+            for format in (torch.contiguous_format, torch.channels_last):
+                torch._dynamo.reset()
+                ours, theirs = torch.compile(fn, backend="toroid")(x.clone(), format), fn(x.clone(), format)
+                torch.testing.assert_close(ours, theirs, check_stride=True)
 
 
 class Freezing(Case):
@@ -341,6 +374,11 @@ class Errors(Case):
         with self.assertRaisesRegex(Exception, 'mode is "fast"; expected one of'):
             torch.compile(torch.neg, backend="toroid", mode="fast")(torch.ones(3))
         self.assertEqual(toroid.explain().graphs, [])
+
+    def test_what_pytorch_has_for_floats_alone(self) -> None:
+        for fn in (lambda x: torch.nn.functional.adaptive_avg_pool2d(x, 5), lambda x: torch.nn.functional.adaptive_max_pool2d(x, 5)):
+            with self.assertRaisesRegex(RuntimeError, "not implemented"):
+                torch.compile(fn, backend="toroid")(torch.arange(64).view(1, 1, 8, 8))
 
 
 class Packages(unittest.TestCase):

@@ -51,6 +51,13 @@ def translate_attention(module: GraphModule) -> None:
             _translate_backward(module, node)
 
 
+def return_written(module: GraphModule) -> None:
+    """A graph that returns what it has written to an argument returns the argument, so that nothing reads the write."""
+    for write in module.graph.find_nodes(op="call_function", target=_aten.copy_.default):
+        if write.args[0].op == "placeholder" and all(reader.op == "output" for reader in write.users):
+            write.replace_all_uses_with(write.args[0])
+
+
 def _pieces(node: Node) -> dict[int, Node] | None:
     """The results of a node that are read, by their numbers; None where the whole is. Readers of one result become one."""
     pieces: dict[int, Node] = {}

@@ -15,7 +15,7 @@ from torch._higher_order_ops.auto_functionalize import auto_functionalized_v2
 from torch._higher_order_ops.effects import with_effects
 from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_functional
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._python_dispatch import _disable_current_modes
@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .. import _core
 from .._report import GraphReport
 from ._control_flow import refusal_of_form, regions_of
-from ._nodes import argument, move_numbers, tensors_in, translate_attention, widen_norms
+from ._nodes import argument, move_numbers, return_written, tensors_in, translate_attention, widen_norms
 from ._schema import IN_REGION, SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, size_hint, target_name
 from ._sizes import hand_over_sizes
 
@@ -34,6 +34,11 @@ _WRAPPERS = {auto_functionalized_v2: "it writes to an argument", with_effects: "
 _UNINITIALIZED = {
     f"aten::{name}"
     for name in ("empty.memory_format", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize")
+}
+# Toroid has them for integers, too, and PyTorch an error.
+_OF_FLOATS = {
+    f"aten::{name}"
+    for name in ("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d", "_softmax", "_log_softmax", "frac")
 }
 _LAYOUT_READERS = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
 
@@ -96,7 +101,15 @@ def refusal(node: Node, device: torch.device) -> str:
         return "PyTorch has a kernel of half-precision attention, which is faster in bf16"
     if target in _LAYOUT_READERS and not _fills_memory(node.args[0]):
         return "it reads memory that is not that of a row-major tensor alone"
+    if target.name() in _OF_FLOATS and not (node.args[0].meta["val"].is_floating_point() or node.args[0].meta["val"].is_complex()):
+        return "PyTorch has it for floating-point numbers alone"
+    if target is torch.ops.aten.resize.default and not _is_row_major_resize(node):
+        return "it takes elements in the order in which they lie in memory"
     return _refusal_of_tensors(node, device)
+
+
+def _is_row_major_resize(node: Node) -> bool:
+    return argument(node, "memory_format") in (None, torch.contiguous_format) and memory_order(node.args[0].meta["val"]) == []
 
 
 def _refusal_of_tensors(node: Node, device: torch.device) -> str:
@@ -228,21 +241,32 @@ class _Support(OperatorSupportBase):
         for node in module.graph.nodes:
             if is_operation(node) and node not in self.views and (why := refusal(node, self.device)):
                 self.refused[node] = why
-        for node in output.all_input_nodes:
-            made = node.args[0] if node.target is operator.getitem else node
-            if is_operation(made) and made not in self.views and _has_gaps(node):
-                self.refused.setdefault(made, "its result lies in memory with gaps, or as only the run tells")
+        self._refuse_gaps(output, _has_gaps)
         self.writes = list(module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default))
         self.refuse({})
 
     def refuse(self, found: Mapping[Node, str]) -> None:
         """Adds what cannot be compiled. What PyTorch computes and writes to an argument is written by PyTorch, too."""
         self.refused.update(found)
+        to_do = list(self.refused)
+        while to_do:
+            to_do += self._refuse_gaps(to_do.pop(), lambda n: _has_gaps(n) and not free_unbacked_symbols(n.meta["val"]))
         self.lay_out()
         for write in self.writes:
             made = write.args[1].args[0] if write.args[1].target is operator.getitem else write.args[1]
             if made in self.refused:
                 self.refused.setdefault(write, f"it writes what PyTorch's {op_name(made)} computes")
+
+    def _refuse_gaps(self, reader: Node, has_gaps: Callable[[Node], bool]) -> list[Node]:
+        """Refuses what makes a tensor with gaps that the caller, or an operation of PyTorch's, is given: Toroid's have none."""
+        out = []
+        for given in reader.all_input_nodes:
+            root = root_of(given) if given not in self.views else given
+            made = root.args[0] if root.target is operator.getitem else root
+            if is_operation(made) and made not in self.views and made not in self.refused and has_gaps(root):
+                self.refused[made] = "its result lies in memory with gaps, or as only the run tells"
+                out.append(made)
+        return out
 
     def lay_out(self) -> None:
         """What PyTorch runs is given memory as it lies in eager mode: views with gaps or overlaps are PyTorch's, or twins for it are."""
@@ -466,6 +490,7 @@ def compile_graph(
         widen_norms(graph)
         if graph is not module:
             graph.recompile()
+    return_written(module)
     move_numbers(module, device_of(module))
     support = _Support(module)
     options = options.on(str(support.device))

@@ -93,15 +93,16 @@ def memory_order(t: torch.Tensor) -> list[int] | None:
         return []
     if any(is_symbolic(s) and not s.node.has_hint() for s in strides):
         return None
-    dims = sorted(range(t.dim()), key=lambda d: (-size_hint(strides[d]), d))
     row_major = [d for d in range(t.dim()) if not statically_known_true(sizes[d] == 1)]
+    # Dimensions of one element lie where their strides follow from the others: within one of the same stride.
+    dims = sorted(range(t.dim()), key=lambda d: (-size_hint(strides[d]), d not in row_major, d))
     order = [d for d in dims if d in row_major]
     expected: Any = 1
     for d in reversed(order):
         if not statically_known_true(strides[d] == expected):
             return None
         expected = expected * sizes[d]
-    return [] if order == row_major else order + [d for d in dims if d not in row_major]
+    return [] if order == row_major else dims
 
 
 def size_hint(value: Any) -> int:
