@@ -1108,6 +1108,23 @@ class Bags(Case):
         self.check("mean", dtype=torch.bfloat16)
 
 
+class WeightNorm(Case):
+    def test_gradients_are_of_toroid_and_those_of_eager(self) -> None:
+        for dim in (0, -1):
+            with self.subTest(dim=dim):
+                x, gradients = torch.randn(2, 6, 20), []
+                module = torch.nn.Conv1d(6, 8, 3)
+                for backend in ("toroid", "eager"):
+                    torch._dynamo.reset()
+                    toroid.reset_explain()
+                    mine = torch.nn.utils.parametrizations.weight_norm(copy.deepcopy(module), dim=dim)
+                    torch.compile(mine, backend=backend)(x).square().sum().backward()
+                    gradients.append([p.grad for p in mine.parameters()])
+                    self.all_by_toroid()
+                for ours, theirs in zip(*gradients):
+                    self.assertLess(distance(ours, theirs), 1e-5)
+
+
 class Sizes(Case):
     @mock.patch.object(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
     def test_that_follow_from_data(self) -> None:

@@ -70,7 +70,18 @@ def embedding_bag_per_sample_weights_backward(
     return torch.where(indices != padding_idx, products, 0.0)
 
 
+def weight_norm_backward(
+    grad: torch.Tensor, direction: torch.Tensor, length: torch.Tensor, norms: torch.Tensor, dim: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The gradients of a weight's direction and length. Sums are of the dtype of the norms, which may be wider than the weight's."""
+    others = [d for d in range(direction.dim()) if d != dim % direction.dim()]
+    along = (grad.to(norms.dtype) * direction).sum(others, keepdim=True) / norms
+    grad_direction = (length / norms) * (grad - direction * (along / norms))
+    return grad_direction.to(direction.dtype), along.to(length.dtype)
+
+
 GRADIENTS: dict[Any, Callable[..., Any]] = {
     _aten._embedding_bag_backward.default: embedding_bag_backward,
     _aten._embedding_bag_per_sample_weights_backward.default: embedding_bag_per_sample_weights_backward,
+    _aten._weight_norm_interface_backward.default: weight_norm_backward,
 }
