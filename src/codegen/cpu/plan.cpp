@@ -47,10 +47,11 @@ void choose_inner(KernelPlan& p, int lanes) {
   }
   auto extent = p.domain.vars[static_cast<size_t>(p.inner)].extent().maybe_constant();
   p.lanes = extent && *extent < lanes ? 1 : lanes;
-  // Sums down columns are bound by memory: wider vectors take whole pairs of cache lines of each row.
+  // Sums down columns are bound by memory: wider vectors take whole pairs of cache lines of each row, or all of a short one.
   constexpr int kWide = 32;
   bool columns = loop::has_reduction(p.domain) && !p.inner_reduces() && p.lanes > 1 && p.body.steps.size() <= 6;
   if (columns && (!extent || *extent >= 4 * kWide)) p.lanes = kWide;
+  while (columns && extent && p.lanes < kWide && *extent % (2 * p.lanes) == 0) p.lanes *= 2;
 }
 
 // Varying values that pass q needs: from its reduces, stores and checks down, stopping at what an earlier pass keeps.
