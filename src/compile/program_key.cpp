@@ -26,8 +26,8 @@ constexpr int kRevision = 1;  // of what keys are made of
 // All that a target says of itself. A fact that is added has to be named here before this compiles.
 std::string text_of(const target::Facts& facts) {
   const auto& [device, isa, key, workers, tf32, copies_pieces, int8, gradients, spare_operations] = facts;
-  return fmt::format("{} {} ({}), {} workers, tf32 {}, pieces {}, int8 {}, attention gradients {}, spare operations {}", to_string(device),
-                     isa, key, workers, tf32, copies_pieces, int8, gradients, spare_operations);
+  return fmt::format("{} {} ({}), {} workers, tf32 {}, pieces {}, int8 {}, gradients {}, spare operations {}", to_string(device), isa, key,
+                     workers, tf32, copies_pieces, int8, gradients, spare_operations);
 }
 
 // The same of the processor.

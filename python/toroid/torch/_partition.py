@@ -261,11 +261,11 @@ class _Support(OperatorSupportBase):
         """Refuses what makes a tensor with gaps that the caller, or an operation of PyTorch's, is given: Toroid's have none."""
         out = []
         for given in reader.all_input_nodes:
-            root = root_of(given) if given not in self.views else given
-            made = root.args[0] if root.target is operator.getitem else root
-            if is_operation(made) and made not in self.views and made not in self.refused and has_gaps(root):
-                self.refused[made] = "its result lies in memory with gaps, or as only the run tells"
-                out.append(made)
+            for node in (given, root_of(given)):
+                made = node.args[0] if node.target is operator.getitem else node
+                if is_operation(made) and made not in self.views and made not in self.refused and has_gaps(node):
+                    self.refused[made] = "its result lies in memory with gaps, or as only the run tells"
+                    out.append(made)
         return out
 
     def lay_out(self) -> None:

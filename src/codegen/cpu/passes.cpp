@@ -14,7 +14,7 @@ using loop::Step;
 namespace {
 
 // Terms that one float accumulator takes before it is added to the total, which is F64: errors are those of a block, less where there are
-// many (of eager PyTorch's sums they are 0.2 to 1.1 so).
+// many.
 constexpr int64_t kBlock = 128;
 
 bool is_position(Reduction r) { return r == Reduction::ArgMax || r == Reduction::ArgMin; }

@@ -71,11 +71,15 @@ class HostSource final : public MemorySource {
     const size_t align = large ? kHugePage : kLine, size = (bytes + kLine + align - 1) / align * align;  // one spare line, see above
     if (take_fault(Fault::OutOfMemory)) return nullptr;
     // malloc finds the place, not aligned_alloc: glibc learns from what is freed which sizes are to stay in the process, and takes
-    // aligned memory for smaller than what it asks the system for, so that each result of 12 MB would be cleared again (1.5 ms).
-    void* const base = large && !from ? std::malloc(size + kHugePage) : take(from, size, align);
+    // aligned memory for smaller than what it asks the system for, so that each result of 12 MB would be cleared again.
+    const bool by_malloc = large && !from;
+    void* const base = by_malloc ? std::malloc(size + kHugePage) : take(from, size, align);
     if (!base) return nullptr;
-    void* const p = large && !from ? reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(base) + align - 1) / align * align) : base;
-    if (large && !from) ask_for_huge_pages(p, size);
+    void* p = base;
+    if (by_malloc) {
+      p = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(base) + kHugePage - 1) / kHugePage * kHugePage);
+      ask_for_huge_pages(p, size);
+    }
     count(static_cast<int64_t>(bytes), 1);
     return {p, [this, from, base, bytes, size, align](void*) {
               give_back(from, base, size, align);
